@@ -1,0 +1,67 @@
+"""Conditions: what an object says of itself (API conventions, "Typical status properties").
+
+Kubewright's own follow kstatus: `Ready` is true when the object is as wanted; `Reconciling` is true
+while it is on its way; `Stalled` is true when it cannot get there without help.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from kubewright.api.resource import Object
+
+ConditionStatus: TypeAlias = Literal["True", "False", "Unknown"]
+
+READY = "Ready"
+RECONCILING = "Reconciling"
+STALLED = "Stalled"
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """One aspect of an object's state.
+
+    `reason` is a CamelCase word for programs, `message` a sentence for people.
+    """
+
+    type: str
+    status: ConditionStatus
+    reason: str
+    message: str = ""
+
+
+def set_condition(
+    conditions: Sequence[Object], condition: Condition, *, now: str, generation: int | None = None
+) -> list[Object]:
+    """Return the conditions with one set; the given ones are not changed.
+
+    `lastTransitionTime` becomes `now` only when the status differs from before: a message may
+    change without a transition.
+    """
+    before = find_condition(conditions, condition.type)
+    same = before is not None and before.get("status") == condition.status
+    entry: Object = {
+        "type": condition.type,
+        "status": condition.status,
+        "reason": condition.reason,
+        "message": condition.message,
+        "lastTransitionTime": before["lastTransitionTime"] if before and same else now,
+    }
+    if generation is not None:
+        entry["observedGeneration"] = generation
+    if before is None:
+        return [*conditions, entry]
+    return [entry if c.get("type") == condition.type else c for c in conditions]
+
+
+def find_condition(conditions: Sequence[Object], type: str) -> Object | None:
+    """Return the condition of a type, if there is one."""
+    return next((c for c in conditions if c.get("type") == type), None)
+
+
+def is_condition_true(obj: Object, type: str) -> bool:
+    """Tell whether an object's status has a condition with status "True"."""
+    condition = find_condition((obj.get("status") or {}).get("conditions") or (), type)
+    return condition is not None and condition.get("status") == "True"

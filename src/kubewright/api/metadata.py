@@ -1,0 +1,99 @@
+"""Object metadata as typed structs: what a cache keeps decoded of every object."""
+
+from __future__ import annotations
+
+import msgspec
+
+from kubewright.api.resource import NamespacedName, Object
+
+
+class OwnerReference(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True):
+    """A reference from a dependent object to its owner; garbage collection follows the `uid`."""
+
+    api_version: str = ""
+    kind: str = ""
+    name: str = ""
+    uid: str = ""
+    controller: bool | None = None
+    block_owner_deletion: bool | None = None
+
+
+class ObjectMeta(msgspec.Struct, rename="camel", omit_defaults=True):
+    """The metadata of an object, without `managedFields`.
+
+    Times stay RFC 3339 text: most readers compare or copy them, few need a datetime.
+    """
+
+    name: str = ""
+    generate_name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    generation: int = 0
+    creation_timestamp: str | None = None
+    deletion_timestamp: str | None = None
+    deletion_grace_period_seconds: int | None = None
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+    owner_references: list[OwnerReference] | None = None
+    finalizers: list[str] | None = None
+
+    @property
+    def key(self) -> NamespacedName:
+        """The key of the object among those of its kind."""
+        return NamespacedName(self.namespace, self.name)
+
+    @property
+    def is_deleting(self) -> bool:
+        """Tell whether the object was deleted and waits for its finalizers or its grace period."""
+        return self.deletion_timestamp is not None
+
+    @property
+    def controller(self) -> OwnerReference | None:
+        """The owner that controls this object; there is at most one."""
+        return next((owner for owner in self.owner_references or () if owner.controller), None)
+
+
+class PartialObject(msgspec.Struct, rename="camel", omit_defaults=True):
+    """An object of which only type and metadata are decoded; unknown fields are skipped."""
+
+    api_version: str = ""
+    kind: str = ""
+    metadata: ObjectMeta = msgspec.field(default_factory=ObjectMeta)
+
+
+_decode_partial = msgspec.json.Decoder(PartialObject).decode
+
+
+def decode_metadata(raw: bytes) -> ObjectMeta:
+    """Decode only the metadata of an object from its JSON text.
+
+    Raises:
+        msgspec.ValidationError: the metadata has a field of a wrong type.
+        msgspec.DecodeError: the text is not JSON.
+    """
+    return _decode_partial(raw).metadata
+
+
+def build_owner_reference(
+    owner: Object, *, controller: bool = True, block_owner_deletion: bool = True
+) -> Object:
+    """Build the reference that makes `owner` the owner of another object.
+
+    The owner must come from the API server: a reference without its `uid` owns nothing.
+    """
+    metadata = owner["metadata"]
+    return {
+        "apiVersion": owner["apiVersion"],
+        "kind": owner["kind"],
+        "name": metadata["name"],
+        "uid": metadata["uid"],
+        "controller": controller,
+        "blockOwnerDeletion": block_owner_deletion,
+    }
+
+
+def controller_of(obj: Object) -> Object | None:
+    """Return the owner reference marked as controller of a decoded object, if there is one."""
+    references = (obj.get("metadata") or {}).get("ownerReferences") or ()
+    return next((reference for reference in references if reference.get("controller")), None)

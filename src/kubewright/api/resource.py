@@ -1,0 +1,117 @@
+"""Names of things: group, version, kind; the REST resource that serves a kind; keys of objects."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeAlias
+from urllib.parse import quote
+
+Object: TypeAlias = dict[str, Any]
+"""A Kubernetes object as JSON has it: `apiVersion`, `kind`, `metadata` and the rest."""
+
+
+class NamespacedName(NamedTuple):
+    """The key of an object among those of its kind; cluster-scoped objects have namespace `""`."""
+
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
+    @classmethod
+    def of(cls, obj: Object) -> NamespacedName:
+        """Read the key from an object's metadata."""
+        metadata = obj.get("metadata") or {}
+        return cls(metadata.get("namespace") or "", metadata.get("name") or "")
+
+
+class GroupKind(NamedTuple):
+    """A kind in its API group, whatever the version."""
+
+    group: str
+    kind: str
+
+    def __str__(self) -> str:
+        return f"{self.kind}.{self.group}" if self.group else self.kind
+
+
+@dataclass(frozen=True, slots=True)
+class GroupVersionKind:
+    """A kind in one version of its API group; the core group is `""`."""
+
+    group: str
+    version: str
+    kind: str
+
+    @classmethod
+    def parse(cls, api_version: str, kind: str) -> GroupVersionKind:
+        """Split an `apiVersion` such as `apps/v1` or `v1`."""
+        group, _, version = api_version.rpartition("/")
+        return cls(group, version, kind)
+
+    @classmethod
+    def of(cls, obj: Object) -> GroupVersionKind:
+        """Read an object's type from its `apiVersion` and `kind`."""
+        return cls.parse(obj.get("apiVersion") or "", obj.get("kind") or "")
+
+    @property
+    def api_version(self) -> str:
+        """The `apiVersion` of objects of this kind."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def group_kind(self) -> GroupKind:
+        """This kind without its version."""
+        return GroupKind(self.group, self.kind)
+
+    def __str__(self) -> str:
+        return f"{self.api_version}, Kind={self.kind}"
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """A REST resource: where the API server serves the objects of one kind.
+
+    `plural` is the name in the URL, such as `deployments`. A `namespaced` resource has its objects
+    in namespaces; the others belong to the whole cluster.
+    """
+
+    group: str
+    version: str
+    kind: str
+    plural: str
+    namespaced: bool = True
+
+    @property
+    def gvk(self) -> GroupVersionKind:
+        """The kind that this resource serves."""
+        return GroupVersionKind(self.group, self.version, self.kind)
+
+    @property
+    def api_version(self) -> str:
+        """The `apiVersion` of this resource's objects."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def group_resource(self) -> str:
+        """The name that messages use: `pods`, `deployments.apps`."""
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
+    def path(
+        self, name: str | None = None, *, namespace: str | None = None, subresource: str | None = None
+    ) -> str:
+        """Build the URL path of the collection, of one object, or of its subresource.
+
+        Without a namespace, a namespaced resource's path is that of all namespaces.
+        """
+        prefix = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
+        parts = [prefix]
+        if self.namespaced and namespace:
+            parts += ["namespaces", quote(namespace, safe="")]
+        parts.append(self.plural)
+        parts += [quote(part, safe="") for part in (name, subresource) if part is not None]
+        return "/".join(parts)
+
+    def __str__(self) -> str:
+        return self.group_resource

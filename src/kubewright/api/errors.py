@@ -1,21 +1,22 @@
 """The error tree. Each class tells what its receiver may do next.
 
     KubewrightError
-    ├── ConfigurationError          a kubeconfig, a flag or a file cannot be used     GIVE_UP
-    ├── SchemaError                 a model has no structural schema                  GIVE_UP
-    ├── TransportError              no answer came: the request may have happened     RETRY
-    ├── TerminalError               the reconciler says: not until the object changes WAIT_FOR_CHANGE
-    └── APIError                    the API server answered with a Status
-        ├── BadRequest          400 GIVE_UP       ├── Gone                  410 REREAD
-        ├── Unauthorized        401 RETRY         ├── Expired               410 REREAD
-        ├── Forbidden           403 RETRY         ├── RequestEntityTooLarge 413 GIVE_UP
-        ├── NotFound            404 REREAD        ├── UnsupportedMediaType  415 GIVE_UP
-        ├── MethodNotAllowed    405 GIVE_UP       ├── Invalid               422 WAIT_FOR_CHANGE
-        ├── NotAcceptable       406 GIVE_UP       ├── TooManyRequests       429 RETRY
-        ├── AlreadyExists       409 REREAD        ├── InternalError         500 RETRY
+    ├── ConfigurationError        a kubeconfig, a flag or a file cannot be used     GIVE_UP
+    ├── SchemaError               a model has no structural schema                  GIVE_UP
+    ├── DecodeError               an object does not fit the model of its kind      WAIT_FOR_CHANGE
+    ├── TransportError            no answer came: the request may have happened     RETRY
+    ├── TerminalError             the reconciler says: not until the object changes WAIT_FOR_CHANGE
+    └── APIError                  the API server answered with a Status
+        ├── BadRequest          400 GIVE_UP       ├── Gone                   410 REREAD
+        ├── Unauthorized        401 RETRY         ├── Expired                410 REREAD
+        ├── Forbidden           403 RETRY         ├── RequestEntityTooLarge  413 GIVE_UP
+        ├── NotFound            404 REREAD        ├── UnsupportedMediaType   415 GIVE_UP
+        ├── MethodNotAllowed    405 GIVE_UP       ├── Invalid                422 WAIT_FOR_CHANGE
+        ├── NotAcceptable       406 GIVE_UP       ├── TooManyRequests        429 RETRY
+        ├── AlreadyExists       409 REREAD        ├── InternalError          500 RETRY
         └── Conflict            409 REREAD        ├── NotImplementedByServer 501 GIVE_UP
-                                                  ├── ServiceUnavailable    503 RETRY
-                                                  └── Timeout               504 RETRY
+                                                  ├── ServiceUnavailable     503 RETRY
+                                                  └── Timeout                504 RETRY
 
 The local API server raises the same classes that the client raises from its answers: both sides
 agree on one table of reasons (Kubernetes API conventions, "Response Status Kind").
@@ -58,6 +59,12 @@ class SchemaError(KubewrightError):
     """A model cannot be expressed as a structural schema; the message names the field."""
 
 
+class DecodeError(KubewrightError):
+    """An object as the API server has it does not fit the model of its kind."""
+
+    remedy = Remedy.WAIT_FOR_CHANGE
+
+
 class TransportError(KubewrightError):
     """No answer came from the API server. A write may or may not have happened."""
 
@@ -72,7 +79,7 @@ class TerminalError(KubewrightError):
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """One reason of a refusal: `reason` such as `FieldValueRequired`, the `field`'s path, a message."""
+    """One reason of a refusal: a word such as `FieldValueRequired`, a message, the field's path."""
 
     reason: str
     message: str

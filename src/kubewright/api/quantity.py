@@ -6,7 +6,9 @@ import re
 from decimal import ROUND_CEILING, Decimal
 from functools import total_ordering
 
-_SYNTAX = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))(?:([eE][+-]?\d+)|(Ki|Mi|Gi|Ti|Pi|Ei|[numkMGTPE]))?")
+_SYNTAX = re.compile(
+    r"([+-]?(?:\d+\.?\d*|\.\d+))(?:([eE][+-]?\d+)|(Ki|Mi|Gi|Ti|Pi|Ei|[numkMGTPE]))?"
+)
 _BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 _DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _NANO = Decimal(1).scaleb(-9)
@@ -75,7 +77,7 @@ class Quantity:
         return f"{amount}{suffix}"
 
     def _scaled(self) -> tuple[int, int]:
-        """Return the whole mantissa and the power of ten, a multiple of three, as large as it can be."""
+        """Return the whole mantissa and the largest power of ten, a multiple of three."""
         if self.value == 0:
             return 0, 0
         mantissa, power = int(self.value.scaleb(9)), -9

@@ -99,7 +99,11 @@ class Resource:
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
     def path(
-        self, name: str | None = None, *, namespace: str | None = None, subresource: str | None = None
+        self,
+        name: str | None = None,
+        *,
+        namespace: str | None = None,
+        subresource: str | None = None,
     ) -> str:
         """Build the URL path of the collection, of one object, or of its subresource.
 

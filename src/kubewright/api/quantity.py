@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from decimal import ROUND_CEILING, Decimal
+from decimal import ROUND_CEILING, ROUND_UP, Context, Decimal
 from functools import total_ordering
 
 _SYNTAX = re.compile(
@@ -11,7 +11,8 @@ _SYNTAX = re.compile(
 )
 _BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 _DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
-_NANO = Decimal(1).scaleb(-9)
+# Exa down to nano needs 27 digits and some: the default of 28 would round.
+_EXACT = Context(prec=100)
 
 
 @total_ordering
@@ -41,9 +42,9 @@ class Quantity:
             self.value = Decimal(number).scaleb(_DECIMAL[suffix])
             self._family = "decimal"
         # The finest amount is one nano; what is finer is rounded away from zero.
-        if self.value != self.value.quantize(_NANO, ROUND_CEILING):
-            up = abs(self.value).quantize(_NANO, ROUND_CEILING)
-            self.value = up.copy_sign(self.value)
+        nanos = self.value.scaleb(9, _EXACT)
+        if nanos != nanos.to_integral_value():
+            self.value = nanos.to_integral_value(ROUND_UP).scaleb(-9, _EXACT)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Quantity) and self.value == other.value

@@ -50,7 +50,9 @@ class ObjectList(Generic[T]):
         return len(self.items)
 
 
-class _ListMeta(msgspec.Struct, rename={"resource_version": "resourceVersion", "token": "continue"}):
+class _ListMeta(
+    msgspec.Struct, rename={"resource_version": "resourceVersion", "token": "continue"}
+):
     resource_version: str = ""
     token: str | None = None
 

@@ -1,0 +1,173 @@
+"""What a reconcile may use: the client, the stores, events, time."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Mapping
+from dataclasses import dataclass, field
+from random import Random
+
+from kubewright.api.errors import ConfigurationError, InternalError, Timeout, TransportError
+from kubewright.api.resource import NamespacedName, Object, Resource
+from kubewright.cache.cache import Cache
+from kubewright.cache.store import Store
+from kubewright.client.client import Client
+from kubewright.client.clock import Clock
+from kubewright.client.patch import PatchType
+from kubewright.runtime.events import EventBroadcaster, EventRecorder
+from kubewright.runtime.expectations import Expectations
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """What a manager lends to everything it runs."""
+
+    client: Client
+    cache: Cache
+    clock: Clock
+    random: Random
+    broadcaster: EventBroadcaster
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What one reconcile works with.
+
+    Reads come from the stores, which the controller named as its kind, `owns`, `watches` or
+    `reads`: no request is sent. Writes go to the API server and are remembered: the next reconcile
+    of the same key begins when the stores have seen them (5 s at most), so that it cannot act on a
+    state from before. Write through these methods rather than through `client`.
+    """
+
+    client: Client
+    cache: Cache
+    request: NamespacedName
+    """The key of the object to reconcile."""
+    logger: logging.LoggerAdapter[logging.Logger]
+    """Tells the controller and the key with every line."""
+    recorder: EventRecorder
+    clock: Clock
+    random: Random
+    stores: Mapping[Resource, Store]
+    expectations: Expectations = field(repr=False)
+    field_manager: str | None = None
+    """The field manager of `apply`; by default the client's."""
+
+    def store(self, resource: Resource) -> Store:
+        """Return the store of a resource that the controller named.
+
+        Raises:
+            ConfigurationError: the controller does not watch it, so no store can tell about it.
+        """
+        store = self.stores.get(resource)
+        if store is None:
+            raise ConfigurationError(
+                f"this controller has no store of {resource}: name it in owns=, watches= or reads="
+            )
+        return store
+
+    def get(self, resource: Resource, key: NamespacedName | None = None) -> Object | None:
+        """Read an object from its store: a fresh copy, or None when it does not exist.
+
+        Without a key, the key of the request is meant.
+        """
+        entry = self.store(resource).get(key or self.request)
+        return None if entry is None else entry.object()
+
+    def list(
+        self,
+        resource: Resource,
+        *,
+        namespace: str | None = None,
+        labels: Mapping[str, str] | None = None,
+        owner: str | None = None,
+    ) -> list[Object]:
+        """Read objects from their store, as fresh copies; `owner` is the UID of an owner."""
+        store = self.store(resource)
+        entries = (
+            store.list(namespace=namespace, labels=labels)
+            if owner is None
+            else store.owned_by(owner)
+        )
+        return [
+            entry.object()
+            for entry in entries
+            if namespace is None or entry.meta.namespace == namespace
+        ]
+
+    async def create(self, obj: Object) -> Object:
+        """Create an object and return it as the server stored it."""
+        return await self._write(obj, self.client.create(obj))
+
+    async def replace(self, obj: Object, *, subresource: str | None = None) -> Object:
+        """Replace an object (PUT): refused with Conflict when its resourceVersion is old."""
+        return await self._write(obj, self.client.replace(obj, subresource=subresource))
+
+    async def apply(
+        self, obj: Object, *, force: bool = True, subresource: str | None = None
+    ) -> Object:
+        """Apply an object server-side with the context's field manager."""
+        return await self._write(
+            obj,
+            self.client.apply(
+                obj, force=force, subresource=subresource, field_manager=self.field_manager
+            ),
+        )
+
+    async def patch(
+        self,
+        resource: Resource,
+        key: NamespacedName,
+        patch: Object | list[Object],
+        *,
+        type: PatchType = PatchType.MERGE,
+        subresource: str | None = None,
+    ) -> Object:
+        """Patch an object and return it as the server stored it."""
+        target: Object = {
+            "apiVersion": resource.api_version,
+            "kind": resource.kind,
+            "metadata": {"name": key.name, "namespace": key.namespace},
+        }
+        request = self.client.patch(
+            resource,
+            key.name,
+            patch,
+            type=type,
+            namespace=key.namespace or None,
+            subresource=subresource,
+        )
+        return await self._write(target, request)
+
+    async def delete(
+        self,
+        resource: Resource,
+        key: NamespacedName,
+        *,
+        uid: str | None = None,
+        grace_period_seconds: int | None = None,
+    ) -> None:
+        """Delete an object in the background; with a UID, only that very object.
+
+        Raises:
+            NotFound: it does not exist.
+            Conflict: another object of that name is there.
+        """
+        self.expectations.deletes(self.request, resource.gvk, key, uid)
+        await self.client.delete(
+            resource,
+            key.name,
+            namespace=key.namespace or None,
+            uid=uid,
+            grace_period_seconds=grace_period_seconds,
+        )
+
+    async def _write(self, obj: Object, request: Awaitable[Object]) -> Object:
+        try:
+            result = await request
+        except (TransportError, InternalError, Timeout):
+            # The write may have happened: the next reconcile must find out before it writes again.
+            self.expectations.doubts(self.request, obj)
+            raise
+        self.expectations.wrote(self.request, result)
+        return result

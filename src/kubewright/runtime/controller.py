@@ -1,0 +1,266 @@
+"""Controllers: changes become keys, workers reconcile keys, errors decide when to come back."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, MutableMapping, Sequence
+from datetime import timedelta
+from functools import partial
+from typing import Any, TypeAlias
+
+from kubewright.api.errors import Remedy
+from kubewright.api.resource import NamespacedName, Resource
+from kubewright.cache.cache import Cache
+from kubewright.cache.store import Change, Store
+from kubewright.runtime.context import Context, Environment
+from kubewright.runtime.expectations import Expectations
+from kubewright.runtime.failure import describe, remedy_of, retry_after
+from kubewright.runtime.queue import Priority, WorkQueue
+from kubewright.runtime.result import Result
+from kubewright.runtime.watch import (
+    Watch,
+    changed_keys,
+    map_to_controller,
+    map_to_itself,
+)
+
+Reconcile: TypeAlias = Callable[[NamespacedName, Context], Awaitable[Result | None]]
+Stalled: TypeAlias = Callable[[NamespacedName, Context, BaseException], Awaitable[None]]
+
+STALLED_AFTER = 10
+_QUIET_REREADS = 5
+
+_logger = logging.getLogger(__name__)
+
+
+class Controller:
+    """Call `reconcile` for every object of a kind that may need work, one worker per object.
+
+    A key is reconciled when its object changes, when an object that it controls (`owns`, by
+    ownerReference) changes, when a `watches` map says so, at start-up, and at every `resync`.
+    `reads` names kinds that the reconcile reads from their stores without being woken by them.
+    `setup` is called once with the cache, before anything is listed: the place for indexes.
+
+    `reconcile` gets a key, not an object: it reads the present state, and may find it gone. It
+    tells how it failed by what it raises:
+
+    - Conflict, AlreadyExists, NotFound (`Remedy.REREAD`): tried again soon, without noise;
+    - Invalid, TerminalError (`Remedy.WAIT_FOR_CHANGE`): not tried again until something changes;
+    - anything else: tried again after 5 ms doubling to 1000 s.
+
+    `stalled` is awaited once when an object has failed ten times in a row, and it is still tried.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        kind: Resource,
+        reconcile: Reconcile,
+        *,
+        owns: Sequence[Resource] = (),
+        watches: Sequence[Watch] = (),
+        reads: Sequence[Resource] = (),
+        workers: int = 4,
+        setup: Callable[[Cache], None] | None = None,
+        stalled: Stalled | None = None,
+        resync: timedelta | None = timedelta(hours=10),
+        field_manager: str | None = None,
+    ) -> None:
+        self.name = name
+        self.kind = kind
+        self._reconcile = reconcile
+        self._watches = (
+            Watch(kind, map_to_itself),
+            *(Watch(resource, map_to_controller(kind)) for resource in owns),
+            *watches,
+        )
+        self._reads = tuple(reads)
+        self._workers = workers
+        self._setup = setup
+        self._stalled = stalled
+        self._resync = resync
+        self._field_manager = field_manager
+        self._attached: _Attached | None = None
+
+    def attach(self, environment: Environment) -> None:
+        """Register stores and listeners; a manager calls it once, before its cache runs."""
+        if self._attached is not None:
+            raise RuntimeError(f"controller {self.name} was given to a manager already")
+        cache = environment.cache
+        watched = [watch.resource for watch in self._watches]
+        stores = {resource: cache.store(resource) for resource in (*watched, *self._reads)}
+        self._attached = _Attached(environment, stores)
+        if self._setup is not None:
+            self._setup(cache)
+        for watch in self._watches:
+            store = stores[watch.resource]
+            store.subscribe(partial(self._on_change, store, watch))
+            for entry in store.list():
+                for key in watch.map(entry):
+                    self._attached.queue.add(key, Priority.LOW)
+
+    @property
+    def queue(self) -> WorkQueue[NamespacedName]:
+        """The queue of keys to reconcile."""
+        return self._state.queue
+
+    def enqueue(self, key: NamespacedName, *, after: timedelta = timedelta()) -> None:
+        """Ask for a reconcile of a key, from outside any reconcile."""
+        if after:
+            self.queue.add_after(key, after.total_seconds())
+        else:
+            self.queue.add(key)
+
+    async def run(self) -> None:
+        """Work until `drain` or cancellation. The stores must be synced."""
+        async with asyncio.TaskGroup() as group:
+            background = [group.create_task(self.queue.run())]
+            if self._resync is not None:
+                background.append(group.create_task(self._run_resync(self._resync)))
+            workers = [group.create_task(self._work()) for _ in range(self._workers)]
+            await asyncio.gather(*workers)
+            for task in background:
+                task.cancel()
+
+    async def drain(self) -> None:
+        """Take no more keys, and wait until those in work are done."""
+        self.queue.shut_down()
+        await self.queue.drained()
+
+    @property
+    def _state(self) -> _Attached:
+        if self._attached is None:
+            raise RuntimeError(f"controller {self.name} has no manager: add it to one first")
+        return self._attached
+
+    def _on_change(self, store: Store, watch: Watch, change: Change) -> None:
+        # What arrives before the store is synced is start-up: it must not delay real changes.
+        priority = Priority.HIGH if store.synced else Priority.LOW
+        try:
+            if watch.changes(change):
+                for key in changed_keys(watch.map, change):
+                    self.queue.add(key, priority)
+        except Exception:
+            # User code that fails to map a change must not lose it: everything is looked at.
+            _logger.exception(
+                "%s: mapping a change of %s %s failed; all objects are reconciled",
+                self.name,
+                watch.resource,
+                change.entry.meta.key,
+            )
+            self._enqueue_all()
+
+    def _enqueue_all(self) -> None:
+        for entry in self._state.stores[self.kind].list():
+            self.queue.add(entry.meta.key, Priority.LOW)
+
+    async def _run_resync(self, every: timedelta) -> None:
+        environment = self._state.environment
+        while True:
+            spread = environment.random.uniform(0.9, 1.1)
+            await environment.clock.sleep(every.total_seconds() * spread)
+            self._enqueue_all()
+
+    async def _work(self) -> None:
+        while (key := await self.queue.get()) is not None:
+            try:
+                await self._process(key)
+            finally:
+                self.queue.done(key)
+
+    async def _process(self, key: NamespacedName) -> None:
+        context = self._build_context(key)
+        try:
+            await self._state.expectations.settle(key)
+            result = await self._reconcile(key, context)
+        except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            # Nobody cancelled this worker: the reconcile awaited something that was cancelled.
+            await self._fail(key, context, error)
+        except Exception as error:
+            await self._fail(key, context, error)
+        else:
+            self.queue.forget(key)
+            self._state.told.pop(key, None)
+            if result is not None and result.after is not None:
+                self.queue.add_after(key, result.after.total_seconds())
+
+    async def _fail(self, key: NamespacedName, context: Context, error: BaseException) -> None:
+        remedy = remedy_of(error)
+        if remedy is Remedy.WAIT_FOR_CHANGE:
+            self.queue.forget(key)
+            context.logger.warning("not tried again until something changes: %s", describe(error))
+            return
+        delay = self.queue.retry(key, at_least=retry_after(error))
+        failures = self.queue.failures(key)
+        self._tell(key, context, error, delay)
+        if failures == STALLED_AFTER and self._stalled is not None:
+            try:
+                await self._stalled(key, context, error)
+            except Exception as inner:
+                context.logger.warning("cannot report that it is stalled: %s", describe(inner))
+
+    def _tell(
+        self, key: NamespacedName, context: Context, error: BaseException, delay: float
+    ) -> None:
+        """Log a failure: a race in silence, a new error with its traceback, a known one in short."""
+        text = describe(error)
+        rereads = remedy_of(error) is Remedy.REREAD
+        if rereads and self.queue.failures(key) <= _QUIET_REREADS:
+            context.logger.debug("tried again in %.3f s: %s", delay, text)
+            return
+        known = self._state.told.get(key) == text
+        self._state.told[key] = text
+        context.logger.warning(
+            "failed %d times in a row, tried again in %.3f s: %s",
+            self.queue.failures(key),
+            delay,
+            text,
+            exc_info=None if known or rereads else error,
+        )
+
+    def _build_context(self, key: NamespacedName) -> Context:
+        state, environment = self._state, self._state.environment
+        logger = logging.getLogger(f"kubewright.controller.{self.name}")
+        return Context(
+            client=environment.client,
+            cache=environment.cache,
+            request=key,
+            logger=KeyLogger(logger, {"controller": self.name, "key": str(key)}),
+            recorder=environment.broadcaster.recorder(self.name),
+            clock=environment.clock,
+            random=environment.random,
+            stores=state.stores,
+            expectations=state.expectations,
+            field_manager=self._field_manager,
+        )
+
+
+class KeyLogger(logging.LoggerAdapter[logging.Logger]):
+    """Put the controller and the key of the object before every message."""
+
+    def process(
+        self, msg: object, kwargs: MutableMapping[str, Any]
+    ) -> tuple[object, MutableMapping[str, Any]]:
+        """Add the prefix; the fields are in the record's `extra` too."""
+        extra = dict(self.extra or {})
+        kwargs["extra"] = {**extra, **(kwargs.get("extra") or {})}
+        return f"{extra.get('controller')}: {extra.get('key')}: {msg}", kwargs
+
+
+class _Attached:
+    """What a controller has once a manager runs it."""
+
+    def __init__(self, environment: Environment, stores: dict[Resource, Store]) -> None:
+        self.environment = environment
+        self.stores = stores
+        self.queue: WorkQueue[NamespacedName] = WorkQueue(environment.clock, environment.random)
+        self.expectations = Expectations(
+            environment.client,
+            environment.clock,
+            {resource.gvk: store for resource, store in stores.items()},
+        )
+        self.told: dict[NamespacedName, str] = {}

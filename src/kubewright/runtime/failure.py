@@ -1,0 +1,66 @@
+"""What a failed reconcile means: whether to come back, when, and how loudly to tell."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kubewright.api.errors import APIError, KubewrightError, Remedy
+
+
+def leaves(error: BaseException) -> Iterator[BaseException]:
+    """Yield the errors of an exception group, or the error itself."""
+    if isinstance(error, BaseExceptionGroup):
+        for inner in error.exceptions:
+            yield from leaves(inner)
+    else:
+        yield error
+
+
+def remedy_of(error: BaseException) -> Remedy:
+    """Tell what to do after an error of a reconcile.
+
+    What Kubewright does not know is tried again. Of several errors the one that asks for the
+    earliest return decides: to wait for a change must be what all of them say.
+    """
+    remedies = {
+        inner.remedy if isinstance(inner, KubewrightError) else Remedy.RETRY
+        for inner in leaves(error)
+    }
+    for remedy in (Remedy.RETRY, Remedy.GIVE_UP, Remedy.REREAD):
+        if remedy in remedies:
+            return remedy
+    return Remedy.WAIT_FOR_CHANGE
+
+
+def retry_after(error: BaseException) -> float:
+    """Return the seconds that the API server asks to wait; 0 when it does not say."""
+    asked = [inner.retry_after for inner in leaves(error) if isinstance(inner, APIError)]
+    return float(max(asked, default=0))
+
+
+def deepest_cause(error: BaseException) -> BaseException:
+    """Follow `raise … from` and single-member groups to where it began."""
+    seen = {id(error)}
+    while True:
+        inner = error.__cause__
+        if inner is None and isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+            inner = error.exceptions[0]
+        if inner is None or id(inner) in seen:
+            return error
+        seen.add(id(inner))
+        error = inner
+
+
+def describe(error: BaseException) -> str:
+    """Write an error for people: its deepest cause in full, with its class where that tells more.
+
+    An API server's refusal speaks for itself; a bare `KeyError: 'x'` does not without its name.
+    """
+    texts = []
+    for leaf in leaves(deepest_cause(error)):
+        cause = deepest_cause(leaf)
+        text = str(cause)
+        if not isinstance(cause, KubewrightError) or not text:
+            text = f"{type(cause).__name__}: {text}" if text else type(cause).__name__
+        texts.append(text)
+    return "; ".join(dict.fromkeys(texts))

@@ -1,0 +1,60 @@
+# The list of targets is the developer's manual: `make help`.
+SHELL   := /bin/bash
+PYTHON  ?= python3
+VENV    := .venv
+BIN     := $(VENV)/bin
+SHARED  ?= ../shared
+PYTEST  := $(BIN)/pytest
+
+.DEFAULT_GOAL := help
+.PHONY: help venv demo demo-record test lint types imports check conformance bench generate clean
+
+help: ## Show this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+
+venv: $(VENV)/.ready ## Make .venv with kubewright, the memcached operator, kubectl and the test tools
+
+$(VENV)/.ready: pyproject.toml constraints.txt operators/memcached/pyproject.toml tools/kubectl.py
+	@$(PYTHON) tools/system_packages.py python3-venv
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]' -e operators/memcached
+	@$(BIN)/python tools/kubectl.py 34 $(VENV)/kubectl-34
+	@$(BIN)/python tools/kubectl.py 37 $(VENV)/kubectl-37
+	@touch $@
+
+demo: venv ## Play the main job end to end: a real memcached pool on a local control plane
+	@$(PYTHON) tools/system_packages.py --optional memcached bubblewrap iproute2
+	@$(BIN)/python demo/play.py
+
+demo-record: venv ## Play the demo and write what it prints to docs/demo.txt
+	@$(PYTHON) tools/system_packages.py --optional memcached bubblewrap iproute2
+	@$(BIN)/python demo/play.py | tee docs/demo.txt; exit $${PIPESTATUS[0]}
+
+test: venv ## Run all tests
+	@$(PYTHON) tools/system_packages.py --optional memcached bubblewrap iproute2
+	@$(PYTEST)
+
+lint: venv ## Check style and formatting
+	@$(BIN)/ruff check . && $(BIN)/ruff format --check .
+
+types: venv ## Check types, of tests too
+	@$(BIN)/mypy src operators/memcached/src tests operators/memcached/tests tools demo benchmarks
+
+imports: venv ## Check that rooms import one way
+	@$(BIN)/lint-imports
+
+check: lint types imports test ## Run everything that needs no Go
+
+conformance: venv ## Run the acceptance tests on the real kube-apiserver (needs Go; builds it once)
+	@$(PYTHON) tools/system_packages.py --optional memcached bubblewrap iproute2
+	@$(BIN)/python tools/real_control_plane.py build --shared $(SHARED) && \
+	  KUBEWRIGHT_SHARED=$(SHARED) $(PYTEST) tests/acceptance tests/conformance --cluster real
+
+bench: venv ## Measure beside the real kube-apiserver and print a table
+	@KUBEWRIGHT_SHARED=$(SHARED) $(BIN)/python benchmarks/first_light.py
+
+generate: venv ## Write the generated files: the CRD, built-in schemas
+	@$(BIN)/kubewright generate crd memcached_operator > operators/memcached/config/crd.yaml
+
+clean: ## Remove the virtual environment and caches
+	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -1,0 +1,35 @@
+"""`kubewright version`."""
+
+from __future__ import annotations
+
+import argparse
+import platform
+from importlib.metadata import version
+
+import msgspec
+
+from kubewright.cli.command import Commands, add_command, add_output_flag
+
+KUBERNETES_VERSION = "v1.37.2"
+
+
+def add_to(commands: Commands) -> None:
+    """Declare the command."""
+    parser = add_command(commands, "version", "Print the version", print_version)
+    add_output_flag(parser)
+
+
+def print_version(options: argparse.Namespace) -> int:
+    """Print the versions of Kubewright, of the Kubernetes API that it serves, and of Python."""
+    versions = {
+        "kubewright": f"v{version('kubewright')}",
+        "kubernetes": KUBERNETES_VERSION,
+        "python": f"v{platform.python_version()}",
+    }
+    if options.output == "json":
+        print(msgspec.json.format(msgspec.json.encode(versions)).decode())
+    else:
+        print(f"Kubewright Version: {versions['kubewright']}")
+        print(f"Kubernetes API Version: {versions['kubernetes']}")
+        print(f"Python Version: {versions['python']}")
+    return 0

@@ -17,6 +17,10 @@ INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 """The annotation of the bookmark that ends the initial events (KEP-3157)."""
 
 
+class MalformedEvent(TransportError):
+    """A watch sent what is no event: asking for the same again may bring the same again."""
+
+
 class WatchEvent(NamedTuple):
     """A change, or a BOOKMARK that only says how far the watch has come.
 
@@ -55,17 +59,16 @@ def decode_event(line: bytes) -> WatchEvent:
 
     Raises:
         APIError: the event is an ERROR; the class follows its Status.
-        TransportError: the line is not an event.
+        MalformedEvent: the line is not an event.
     """
     try:
         frame = _decode_frame(line)
         raw = bytes(frame.object)
         if frame.type == "ERROR":
-            status = msgspec.json.decode(raw)
             raise APIError.from_status(_decode_status(raw))
         return WatchEvent(frame.type, *decode_raw_object(raw))
     except msgspec.DecodeError as error:
-        raise TransportError(f"the watch sent what is no event: {error}: {line[:200]!r}") from error
+        raise MalformedEvent(f"the watch sent what is no event: {error}: {line[:200]!r}") from error
 
 
 class EventReader:

@@ -1,0 +1,235 @@
+"""Reflectors: each keeps one scope of a store equal to what the API server has."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from random import Random
+
+from kubewright.api.errors import APIError, Expired, Gone, KubewrightError, TransportError
+from kubewright.cache.backoff import Backoff
+from kubewright.cache.resource_version import is_seen
+from kubewright.cache.store import Store
+from kubewright.client.client import PAGE_SIZE, Client
+from kubewright.client.clock import Clock, SystemClock
+from kubewright.client.objects import RawObject
+from kubewright.client.requests import Selector, build_selector
+from kubewright.client.watch import MalformedEvent, WatchEvent
+
+logger = logging.getLogger(__name__)
+
+# The server closes a watch after a time drawn from this range, so that watches opened together do
+# not come back together.
+_WATCH_SECONDS = (300.0, 600.0)
+# A watch that ends earlier, without a word, is a broken server rather than a closed stream.
+_SHORTEST_WATCH_SECONDS = 1.0
+# A server that ignores sendInitialEvents never ends them: silence this long tells.
+_INITIAL_SILENCE_SECONDS = 30.0
+_LONGEST_WAIT_SECONDS = 60
+# Servers before WatchList refuse its parameters with one of these; other 4xx concern the list too.
+_REFUSES_PARAMETERS = frozenset({400, 405, 422})
+# Refusals that say nothing about the version that a watch began at.
+_PASSING = frozenset({401, 403, 429, 503, 504})
+
+
+class WatchListUnsupported(KubewrightError):
+    """The server takes `sendInitialEvents` for nothing, or not at all."""
+
+
+class Reflector:
+    """List a resource, then watch it from the list's version on, for ever.
+
+    Flow: the first state comes as a stream of initial events (KEP-3157) where the server can, else
+    as a list in pages. Then a watch with bookmarks follows. When the server closes it, a new one
+    goes on at the last version seen. When that version has expired, or the watch cannot make
+    progress, the state is read anew and replaces the store's content, so what vanished in between
+    is told as DELETED.
+
+    Guarantees: the store never skips a change without such a replacement. No answer of the server
+    and no broken connection ends the reflector; it tries again after 0.8 s doubling to 30 s.
+
+    Attributes:
+        failure: why the reflector is behind, None while it follows the server.
+        last_contact: when the server last said something, in the clock's monotonic seconds.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        store: Store,
+        *,
+        namespace: str = "",
+        labels: Selector | None = None,
+        fields: Selector | None = None,
+        clock: Clock | None = None,
+        random: Random | None = None,
+        page_size: int = PAGE_SIZE,
+        watch_list: bool = True,
+    ) -> None:
+        self.store = store
+        self.namespace = namespace
+        self.failure: KubewrightError | None = None
+        self.last_contact: float | None = None
+        self._client = client
+        self._labels = build_selector(labels)
+        self._fields = build_selector(fields)
+        self._clock = clock or SystemClock()
+        self._random = random or Random()
+        self._page_size = page_size
+        self._watch_list = watch_list
+        self._backoff = Backoff(self._random)
+        # The version to go on from; None where the state must be read first.
+        self._version: str | None = None
+
+    async def run(self) -> None:
+        """Keep the store up to date until cancelled."""
+        while True:
+            try:
+                if self._version is None and self._watch_list:
+                    await self._follow_initial_events()
+                elif self._version is None:
+                    await self._list()
+                else:
+                    await self._watch(self._version)
+            except WatchListUnsupported as unsupported:
+                logger.info("%s: listing instead of streaming: %s", self, unsupported)
+                self._watch_list = False
+            except KubewrightError as error:
+                await self._recover(error)
+
+    def __str__(self) -> str:
+        where = f" in {self.namespace}" if self.namespace else ""
+        return f"reflector of {self.store.resource}{where}"
+
+    async def _recover(self, error: KubewrightError) -> None:
+        """Decide what to go on with after a failure, and when."""
+        delay = self._backoff.next(self._clock.monotonic())
+        failures = self._backoff.failures
+        self.failure = error
+        if needs_relist(error, failures):
+            self._version = None
+        if isinstance(error, Expired | Gone) and failures == 1:
+            # Expiry is normal after a long gap; only one that repeats is a fault.
+            delay = 0.0
+        if isinstance(error, APIError):
+            delay = max(delay, min(error.retry_after, _LONGEST_WAIT_SECONDS))
+        log = logger.info if failures == 1 else logger.warning
+        log("%s: trying again in %.1f s: %s", self, delay, error)
+        await self._clock.sleep(delay)
+
+    async def _list(self) -> None:
+        page = await self._client.list_raw(
+            self.store.resource,
+            namespace=self.namespace or None,
+            labels=self._labels,
+            fields=self._fields,
+            limit=self._page_size,
+        )
+        self._replace(page.items, page.resource_version)
+
+    async def _watch(self, version: str) -> None:
+        """Follow the changes after a version until the server closes the watch."""
+        began = self._clock.monotonic()
+        count = 0
+        async with self._open(version) as events:
+            async for event in events:
+                self._take(event)
+                count += 1
+        if not count and self._clock.monotonic() - began < _SHORTEST_WATCH_SECONDS:
+            raise TransportError("the server closed the watch at once and without a word")
+        self._backoff.reset()
+
+    @asynccontextmanager
+    async def _open(
+        self, version: str | None, *, send_initial_events: bool = False
+    ) -> AsyncGenerator[AsyncIterator[WatchEvent]]:
+        async with self._client.watch(
+            self.store.resource,
+            namespace=self.namespace or None,
+            labels=self._labels,
+            fields=self._fields,
+            resource_version=version or None,
+            timeout=timedelta(seconds=self._random.uniform(*_WATCH_SECONDS)),
+            send_initial_events=send_initial_events,
+        ) as events:
+            self._note_contact()
+            yield events
+
+    async def _follow_initial_events(self) -> None:
+        """Read the present state from a watch, then follow it on."""
+        try:
+            async with self._open(None, send_initial_events=True) as events:
+                items, end = await self._collect_initial(events)
+                self._replace(items, end.meta.resource_version)
+                async for event in events:
+                    self._take(event)
+        except APIError as error:
+            if error.code in _REFUSES_PARAMETERS and self._version is None:
+                raise WatchListUnsupported(str(error)) from error
+            raise
+
+    async def _collect_initial(
+        self, events: AsyncIterator[WatchEvent]
+    ) -> tuple[list[RawObject], WatchEvent]:
+        found: dict[tuple[str, str], RawObject] = {}
+        while True:
+            try:
+                async with asyncio.timeout(_INITIAL_SILENCE_SECONDS):
+                    event = await anext(events)
+            except TimeoutError as error:
+                raise WatchListUnsupported("the initial events have no end") from error
+            except StopAsyncIteration as error:
+                raise WatchListUnsupported("the watch closed amid the initial events") from error
+            if event.is_initial_end:
+                return list(found.values()), event
+            if event.type == "DELETED":
+                found.pop(event.meta.key, None)
+            elif event.type != "BOOKMARK":
+                found[event.meta.key] = event.object
+
+    def _replace(self, items: Iterable[RawObject], version: str) -> None:
+        self._note_contact()
+        kept = [item for item in items if self._is_usable(item)]
+        self.store.replace(kept, version, scope=self.namespace)
+        self._version = version
+
+    def _take(self, event: WatchEvent) -> None:
+        """Bring one event into the store and remember how far the watch has come."""
+        self._note_contact()
+        self._backoff.reset()
+        version = event.meta.resource_version
+        if event.type == "BOOKMARK":
+            self.store.observe(version, scope=self.namespace)
+        elif self._is_usable(event.object):
+            if event.type == "DELETED":
+                self.store.remove(event.object, scope=self.namespace)
+            else:
+                self.store.put(event.object, scope=self.namespace)
+        if version and not is_seen(self._version or "", version):
+            self._version = version
+
+    def _is_usable(self, obj: RawObject) -> bool:
+        """Report an object that cannot be decoded; one with a name is kept all the same."""
+        if obj.error is not None:
+            logger.error("%s: %s cannot be decoded: %s", self, obj.meta.key, obj.error)
+        return bool(obj.meta.name)
+
+    def _note_contact(self) -> None:
+        self.failure = None
+        self.last_contact = self._clock.monotonic()
+
+
+def needs_relist(error: KubewrightError, failures: int) -> bool:
+    """Tell whether the state must be read anew after a watch failed, rather than followed on.
+
+    A broken connection is resumed, however long the server was away: the server itself says with
+    410 when the version is too old. `failures` counts this one and those before it in a row.
+    """
+    if isinstance(error, APIError):
+        if error.code in _PASSING:
+            return False
+        return error.code < 500 or failures > 1
+    return isinstance(error, MalformedEvent)

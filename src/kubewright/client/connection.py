@@ -1,0 +1,47 @@
+"""From a configuration to a client that is ready to ask."""
+
+from __future__ import annotations
+
+from kubewright.client.client import Client
+from kubewright.client.clock import Clock, SystemClock
+from kubewright.client.credentials import Credentials, StaticCredentials, TokenFile
+from kubewright.client.exec_plugin import ExecPlugin
+from kubewright.client.http_transport import HTTPTransport
+from kubewright.client.kubeconfig import KubeConfig, User
+
+
+def connect(
+    config: KubeConfig,
+    *,
+    field_manager: str = "kubewright",
+    user_agent: str = "",
+    clock: Clock | None = None,
+) -> Client:
+    """Build a client for a configuration; it connects at its first request. Close it at the end."""
+    clock = clock or SystemClock()
+    transport = HTTPTransport(
+        config.server,
+        tls=config.tls,
+        credentials=build_credentials(config.user, clock),
+        impersonation=config.user.impersonation,
+        proxy=config.proxy,
+    )
+    return Client(transport, field_manager=field_manager, user_agent=user_agent, clock=clock)
+
+
+def build_credentials(user: User, clock: Clock) -> Credentials:
+    """Choose the source of a user's credentials.
+
+    As client-go does: a token file goes before a token, either goes before a plugin, and a plugin
+    before a password.
+    """
+    if user.token_file is not None:
+        return TokenFile(user.token_file, certificate=user.certificate, clock=clock)
+    if user.exec is not None and not user.token:
+        return ExecPlugin(user.exec, clock=clock)
+    return StaticCredentials(
+        token=user.token,
+        username=user.username,
+        password=user.password,
+        certificate=user.certificate,
+    )

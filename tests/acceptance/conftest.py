@@ -1,0 +1,93 @@
+"""Acceptance tests: real clients on a whole cluster, ours by default or the real one.
+
+`pytest tests/acceptance --cluster real` runs the same tests on kube-apiserver, controller-manager
+and scheduler, with our node under them. Nothing but the kubeconfig differs.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance.clusters import Cluster, local_cluster, real_cluster
+from tests.acceptance.kubectl import Kubectl
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="session")
+def cluster(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Cluster]:
+    """A cluster with one node, for the whole session."""
+    start = real_cluster if request.config.getoption("--cluster") == "real" else local_cluster
+    with start(tmp_path_factory.mktemp("cluster")) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session", params=["34", "37"], ids=["kubectl-1.34", "kubectl-1.37"])
+def kubectl_binary(request: pytest.FixtureRequest) -> Path:
+    """The unmodified kubectl of one minor version."""
+    binary = Path(sys.prefix) / f"kubectl-{request.param}" / "kubectl"
+    if not binary.exists():
+        pytest.fail(f"{binary} is missing: run 'make venv'")
+    return binary
+
+
+@pytest.fixture
+def namespace(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[str]:
+    """A namespace of the test's own, deleted at its end without waiting."""
+    name = cluster.next_namespace()
+    admin = Kubectl(Path(sys.prefix) / "kubectl-34" / "kubectl", cluster, "default")
+    admin("create", "namespace", name)
+    yield name
+    admin("delete", "namespace", name, "--wait=false")
+
+
+@pytest.fixture
+def kubectl(kubectl_binary: Path, cluster: Cluster, namespace: str) -> Kubectl:
+    """Kubectl in the test's namespace, once for each version."""
+    return Kubectl(kubectl_binary, cluster, namespace)
+
+
+@pytest.fixture
+def admin(cluster: Cluster, namespace: str) -> Kubectl:
+    """One kubectl, for tests that are not about kubectl."""
+    return Kubectl(Path(sys.prefix) / "kubectl-34" / "kubectl", cluster, namespace)
+
+
+@pytest.fixture(scope="session")
+def memcached_crd(cluster: Cluster) -> None:
+    """The Memcached kind, installed."""
+    admin = Kubectl(Path(sys.prefix) / "kubectl-34" / "kubectl", cluster, "default")
+    admin("apply", "-f", str(ROOT / "operators/memcached/config/crd.yaml"))
+    admin("wait", "--for=condition=Established", "crd/memcacheds.cache.example.com")
+
+
+@pytest.fixture
+def operator(cluster: Cluster, memcached_crd: None, tmp_path: Path) -> Iterator[None]:
+    """The memcached operator, run as its user would."""
+    log = tmp_path / "operator.log"
+    with log.open("wb") as output:
+        process = start_operator(cluster, output.fileno())
+        yield
+        process.terminate()
+        code = process.wait(40)
+    text = log.read_text()
+    assert code == 0, text
+    assert "Traceback" not in text, text
+
+
+def start_operator(cluster: Cluster, output: int) -> subprocess.Popen[bytes]:
+    """Start `kubewright run memcached_operator` against the cluster."""
+    return subprocess.Popen(
+        [Path(sys.prefix) / "bin" / "kubewright", "run", "memcached_operator"],
+        env={**os.environ, "KUBECONFIG": str(cluster.kubeconfig)},
+        stdout=output,
+        stderr=output,
+    )

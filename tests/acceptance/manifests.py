@@ -1,0 +1,57 @@
+"""Objects that the acceptance tests apply."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def build_deployment(name: str, *, replicas: int = 2, image: str = "memcached:1.6.9") -> Any:
+    """Build a Deployment of memcached with a readiness probe."""
+    labels = {"app": name}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": name, "labels": labels},
+        "spec": {
+            "replicas": replicas,
+            "selector": {"matchLabels": labels},
+            "template": {
+                "metadata": {"labels": labels},
+                "spec": {
+                    "terminationGracePeriodSeconds": 5,
+                    "containers": [
+                        {
+                            "name": "memcached",
+                            "image": image,
+                            "args": ["memcached", "-vv"],
+                            "ports": [{"containerPort": 11211}],
+                            "readinessProbe": {
+                                "tcpSocket": {"port": 11211},
+                                "periodSeconds": 1,
+                            },
+                        }
+                    ],
+                },
+            },
+        },
+    }
+
+
+def build_config_map(name: str, **data: str) -> Any:
+    """Build a ConfigMap."""
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": name},
+        "data": data,
+    }
+
+
+def build_memcached(name: str, *, size: int = 3, version: str = "1.6.9") -> Any:
+    """Build a Memcached as the sample has it."""
+    return {
+        "apiVersion": "cache.example.com/v1alpha1",
+        "kind": "Memcached",
+        "metadata": {"name": name},
+        "spec": {"size": size, "version": version},
+    }

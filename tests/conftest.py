@@ -1,0 +1,15 @@
+"""Options of the whole test run."""
+
+from __future__ import annotations
+
+import pytest
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Let the acceptance tests run on the real control plane."""
+    parser.addoption(
+        "--cluster",
+        choices=["local", "real"],
+        default="local",
+        help="the cluster of the acceptance tests: ours, or the real Kubernetes",
+    )

@@ -1,0 +1,1 @@
+"""Custom resources: their definitions, their schemas, and the kinds that come of them."""

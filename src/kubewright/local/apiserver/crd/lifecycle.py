@@ -1,0 +1,127 @@
+"""What becomes of CustomResourceDefinitions over time: names, establishing, removal.
+
+The functions decide; the REST layer carries out. `DefinitionLifecycle` is the loop in between: it is
+told of every definition that changed, and writes through the function that it was given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeAlias
+
+from kubewright.api.conditions import Condition, set_condition
+from kubewright.api.resource import Object
+from kubewright.local.apiserver.crd.accepted_names import plan_names
+
+CLEANUP_FINALIZER = "customresourcecleanup.apiextensions.k8s.io"
+
+ListDefinitions: TypeAlias = Callable[[], Sequence[Object]]
+"""Returns all definitions, each a fresh object."""
+WriteStatus: TypeAlias = Callable[[Object], Awaitable[None]]
+"""Writes the status of a definition; raises Conflict where it changed, NotFound where it is gone."""
+DeleteInstances: TypeAlias = Callable[[Object], Awaitable[int]]
+"""Deletes the objects of a definition's kind; returns how many are still there."""
+RemoveFinalizer: TypeAlias = Callable[[Object], Awaitable[None]]
+"""Takes the cleanup finalizer off a definition, which deletes it."""
+
+
+def is_terminating(crd: Object) -> bool:
+    """Tell whether a definition is being deleted and waits for its objects to go."""
+    metadata = crd["metadata"]
+    return bool(metadata.get("deletionTimestamp")) and CLEANUP_FINALIZER in (
+        metadata.get("finalizers") or ()
+    )
+
+
+def plan_deletion(crd: Object) -> Object:
+    """Return the definition as DELETE leaves it: held by the cleanup finalizer.
+
+    The finalizer is not there before: only DELETE puts it on (`beginning deletion`).
+    """
+    finalizers = crd["metadata"].get("finalizers") or []
+    if CLEANUP_FINALIZER in finalizers:
+        return crd
+    metadata = {**crd["metadata"], "finalizers": [*finalizers, CLEANUP_FINALIZER]}
+    return {**crd, "metadata": metadata}
+
+
+def plan_terminating(crd: Object, remaining: int | None, now: str) -> Object:
+    """Return the status of a definition that is being deleted.
+
+    Args:
+        crd: the definition.
+        remaining: how many objects of its kind are left; None before the deletion of them began.
+        now: the time to write into the condition when it changes.
+    """
+    condition = Condition(
+        "Terminating",
+        "True",
+        "InstanceDeletionPending",
+        "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon",
+    )
+    if remaining is not None:
+        condition = _deletion_progress(remaining)
+    status = crd.get("status") or {}
+    conditions = set_condition(status.get("conditions") or (), condition, now=now)
+    return {**status, "conditions": conditions}
+
+
+def _deletion_progress(remaining: int) -> Condition:
+    if remaining:
+        return Condition(
+            "Terminating",
+            "True",
+            "InstanceDeletionInProgress",
+            "CustomResource deletion is in progress",
+        )
+    return Condition("Terminating", "False", "InstanceDeletionCompleted", "removed all instances")
+
+
+class DefinitionLifecycle:
+    """Brings definitions forward, one pass at a time."""
+
+    def __init__(
+        self,
+        definitions: ListDefinitions,
+        write_status: WriteStatus,
+        delete_instances: DeleteInstances,
+        remove_finalizer: RemoveFinalizer,
+        now: Callable[[], str],
+    ) -> None:
+        self._definitions = definitions
+        self._write_status = write_status
+        self._delete_instances = delete_instances
+        self._remove_finalizer = remove_finalizer
+        self._now = now
+
+    async def run_once(self) -> bool:
+        """Do what is due for all definitions; return whether anything waits to be tried again.
+
+        Call it after each change of a definition, and again a moment later while it returns True:
+        objects with finalizers of their own hold a terminating definition.
+        """
+        waiting = False
+        for crd in self._definitions():
+            if crd["metadata"].get("deletionTimestamp"):
+                waiting |= await self._terminate(crd)
+            else:
+                await self._accept_names(crd)
+        return waiting
+
+    async def _accept_names(self, crd: Object) -> None:
+        # Read afresh: an earlier step of this pass may have accepted names of another definition.
+        status = plan_names(crd, self._definitions(), self._now())
+        if status is not None:
+            await self._write_status({**crd, "status": status})
+
+    async def _terminate(self, crd: Object) -> bool:
+        if not is_terminating(crd):
+            return False
+        remaining = await self._delete_instances(crd)
+        if remaining:
+            status = plan_terminating(crd, remaining, self._now())
+            if status != crd.get("status"):
+                await self._write_status({**crd, "status": status})
+            return True
+        await self._remove_finalizer(crd)
+        return False

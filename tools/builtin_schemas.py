@@ -54,7 +54,9 @@ def undo_conversion(schema: Schema) -> Schema:
     result: Schema = {}
     for key, value in schema.items():
         if key == "type":
-            result[key] = next(t for t in value if t != "null") if isinstance(value, list) else value
+            result[key] = (
+                next(t for t in value if t != "null") if isinstance(value, list) else value
+            )
         elif key == "$ref":
             result[key] = _PREFIX + value.rpartition("/")[2]
         elif key == "properties":
@@ -89,7 +91,11 @@ def _described(schema: Schema) -> Schema:
 
 def find_served(source: dict[str, Schema]) -> set[str]:
     """Find the definitions of the served kinds and all that they refer to."""
-    served = {f"{group}/{version}".lstrip("/") for group, versions in GROUP_VERSIONS for version in versions}
+    served = {
+        f"{group}/{version}".lstrip("/")
+        for group, versions in GROUP_VERSIONS
+        for version in versions
+    }
     pending = [
         name
         for name, schema in source.items()
@@ -169,7 +175,9 @@ def build_entry(info: Any) -> Schema:
     definition = info.resource
     parent = info.parent or definition
     name = f"{info.plural}/{info.action}" if info.action else info.plural
-    verbs = {_VERBS.get(verb, verb) for verb in info.verbs} - UNSUPPORTED_VERBS.get(name, frozenset())
+    verbs = {_VERBS.get(verb, verb) for verb in info.verbs} - UNSUPPORTED_VERBS.get(
+        name, frozenset()
+    )
     entry: Schema = {
         "name": name,
         "singularName": "" if info.action else definition.kind.lower(),
@@ -197,7 +205,9 @@ def write_data() -> None:
     packed = json.dumps(definitions, separators=(",", ":")).encode()
     (DATA / "definitions.json.gz").write_bytes(gzip.compress(packed, mtime=0))
     texts = json.dumps(descriptions, separators=(",", ":"), ensure_ascii=False).encode()
-    (DATA / "descriptions.json.xz").write_bytes(lzma.compress(texts, preset=9 | lzma.PRESET_EXTREME))
+    (DATA / "descriptions.json.xz").write_bytes(
+        lzma.compress(texts, preset=9 | lzma.PRESET_EXTREME)
+    )
     lines = json.dumps(build_resources(definitions), indent=1)
     (DATA / "resources.json").write_text(lines + "\n")
     for path in sorted(DATA.iterdir()):

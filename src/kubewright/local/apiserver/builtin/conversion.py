@@ -1,0 +1,51 @@
+"""Conversion between the two served versions of a kind that shares its storage."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from kubewright.api.resource import GroupVersionKind, Object
+
+_EVENT = GroupVersionKind("", "v1", "Event")
+_NEW_EVENT = GroupVersionKind("events.k8s.io", "v1", "Event")
+# Fields of events.k8s.io/v1 and what core/v1 calls them.
+_RENAMED = {
+    "note": "message",
+    "regarding": "involvedObject",
+    "reportingController": "reportingComponent",
+    "deprecatedSource": "source",
+    "deprecatedFirstTimestamp": "firstTimestamp",
+    "deprecatedLastTimestamp": "lastTimestamp",
+    "deprecatedCount": "count",
+}
+
+
+def _rename(obj: Object, names: Mapping[str, str], api_version: str) -> Object:
+    result = {names.get(key, key): value for key, value in obj.items()}
+    result["apiVersion"] = api_version
+    return result
+
+
+def to_core_event(obj: Object) -> Object:
+    """Turn an Event of either group into one of core/v1."""
+    if obj.get("apiVersion") != _NEW_EVENT.api_version:
+        return obj
+    return _rename(obj, _RENAMED, _EVENT.api_version)
+
+
+def to_new_event(obj: Object) -> Object:
+    """Turn an Event of either group into one of events.k8s.io/v1."""
+    if obj.get("apiVersion") == _NEW_EVENT.api_version:
+        return obj
+    return _rename(obj, {old: new for new, old in _RENAMED.items()}, _NEW_EVENT.api_version)
+
+
+CONVERTERS: Mapping[GroupVersionKind, Callable[[Object], Object]] = {
+    _EVENT: to_core_event,
+    _NEW_EVENT: to_new_event,
+}
+
+
+def converter_for(gvk: GroupVersionKind) -> Callable[[Object], Object] | None:
+    """Return the function that turns an object of another version into this kind's version."""
+    return CONVERTERS.get(gvk)

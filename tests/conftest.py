@@ -9,7 +9,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Let the acceptance tests run on the real control plane."""
     parser.addoption(
         "--cluster",
-        choices=["local", "real"],
+        choices=["local", "real", "mixed"],
         default="local",
-        help="the cluster of the acceptance tests: ours, or the real Kubernetes",
+        help="the cluster of the acceptance tests: ours; the real Kubernetes; or the real API server "
+        "with our controllers. Our node runs the pods of all three",,
     )

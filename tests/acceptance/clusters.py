@@ -59,25 +59,53 @@ def local_cluster(folder: Path) -> Iterator[Cluster]:
 @contextmanager
 def real_cluster(folder: Path) -> Iterator[Cluster]:
     """Start etcd, kube-apiserver, controller-manager and scheduler, and our node under them."""
+    with (
+        _real_control_plane(folder, "--with", "controller-manager,scheduler"),
+        _node(folder) as cluster,
+    ):
+        yield cluster
+
+
+@contextmanager
+def mixed_cluster(folder: Path) -> Iterator[Cluster]:
+    """Start etcd and kube-apiserver alone, and our controllers and our node as their clients."""
+    controllers = [sys.executable, "-m", "kubewright.local.controllers"]
+    kubeconfig = ["--kubeconfig", str(folder / "real" / "kubeconfig")]
+    with (
+        _real_control_plane(folder),
+        _process([*controllers, *kubeconfig], folder / "controllers.log"),
+        _node(folder) as cluster,
+    ):
+        yield cluster
+
+
+CLUSTERS = {"local": local_cluster, "real": real_cluster, "mixed": mixed_cluster}
+
+
+@contextmanager
+def _real_control_plane(folder: Path, *arguments: str) -> Iterator[None]:
     shared = Path(os.environ.get("KUBEWRIGHT_SHARED", "../shared")).resolve()
     up = shared / "realcluster" / "up.py"
     if not up.exists():
         pytest.skip(f"{up} is not there: set KUBEWRIGHT_SHARED to the folder of realcluster")
-    command = [sys.executable, str(up), str(folder / "real")]
-    with (
-        _process([*command, "--with", "controller-manager,scheduler"], folder / "real.log"),
-        _wait_for_file(folder / "real" / "pids"),
-        _process(_node_command(folder), folder / "node.log") as node,
-    ):
-        kubeconfig = folder / "real" / "kubeconfig"
-        _wait_for_node(kubeconfig, node, folder / "node.log")
-        log = (folder / "node.log").read_text()
-        yield Cluster(kubeconfig, "simulated" in log, is_real=True, folder=folder)
+    command = [sys.executable, str(up), str(folder / "real"), *arguments]
+    with _process(command, folder / "real.log") as process:
+        deadline = time.monotonic() + 90
+        while not (folder / "real" / "pids").exists():  # up.py writes it last
+            assert process.poll() is None, (folder / "real.log").read_text()
+            assert time.monotonic() < deadline, "the real control plane did not start"
+            time.sleep(0.1)
+        yield
 
 
-def _node_command(folder: Path) -> list[str]:
-    node = [sys.executable, "-m", "kubewright.local.node", "--name", "node-1"]
-    return [*node, "--kubeconfig", str(folder / "real" / "kubeconfig"), "--dir", str(folder / "n")]
+@contextmanager
+def _node(folder: Path) -> Iterator[Cluster]:
+    kubeconfig, log = folder / "real" / "kubeconfig", folder / "node.log"
+    command = [sys.executable, "-m", "kubewright.local.node", "--name", "node-1"]
+    arguments = ["--kubeconfig", str(kubeconfig), "--dir", str(folder / "node")]
+    with _process([*command, *arguments], log) as node:
+        _wait_for_node(kubeconfig, node, log)
+        yield Cluster(kubeconfig, "simulated" in log.read_text(), is_real=True, folder=folder)
 
 
 @contextmanager
@@ -89,15 +117,6 @@ def _process(command: list[str], log: Path) -> Iterator[subprocess.Popen[bytes]]
         finally:
             process.send_signal(signal.SIGTERM)
             process.wait(30)
-
-
-@contextmanager
-def _wait_for_file(path: Path) -> Iterator[None]:
-    deadline = time.monotonic() + 90
-    while not path.exists():
-        assert time.monotonic() < deadline, f"the real control plane did not start: no {path}"
-        time.sleep(0.1)
-    yield
 
 
 def _wait_for_node(kubeconfig: Path, node: subprocess.Popen[bytes], log: Path) -> None:

@@ -1,7 +1,8 @@
 """Acceptance tests: real clients on a whole cluster, ours by default or the real one.
 
 `pytest tests/acceptance --cluster real` runs the same tests on kube-apiserver, controller-manager
-and scheduler, with our node under them. Nothing but the kubeconfig differs.
+and scheduler, with our node under them; `--cluster mixed` on kube-apiserver with our controllers.
+Nothing but the kubeconfig differs.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.clusters import Cluster, local_cluster, real_cluster
+from tests.acceptance.clusters import CLUSTERS, Cluster
 from tests.acceptance.kubectl import Kubectl
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -25,7 +26,7 @@ def cluster(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Cluster]:
     """A cluster with one node, for the whole session."""
-    start = real_cluster if request.config.getoption("--cluster") == "real" else local_cluster
+    start = CLUSTERS[request.config.getoption("--cluster")]
     with start(tmp_path_factory.mktemp("cluster")) as cluster:
         yield cluster
 

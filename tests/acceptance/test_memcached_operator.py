@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -207,10 +206,3 @@ def is_as_without_crash(kubectl: Kubectl, names: list[str]) -> bool:
     services = len(kubectl("get", "svc", "-o", "name").split())
     pods = len(kubectl("get", "pods", "-o", "name").split())
     return done and set(count.values()) == {len(names)} and services == 20 and pods == 40
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

@@ -1,0 +1,1 @@
+"""Server-side apply and the bookkeeping of managed fields (KEP-555)."""

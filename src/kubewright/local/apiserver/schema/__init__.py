@@ -1,0 +1,1 @@
+"""Schemas of kinds in one compiled view, and bodies read by them."""

@@ -10,12 +10,16 @@ from random import Random
 from kubewright.api.errors import ConfigurationError, InternalError, Timeout, TransportError
 from kubewright.api.resource import NamespacedName, Object, Resource
 from kubewright.cache.cache import Cache
+from kubewright.cache.entry import Entry
 from kubewright.cache.store import Store
 from kubewright.client.client import Client
 from kubewright.client.clock import Clock
-from kubewright.client.patch import PatchType
+from kubewright.client.requests import Patch, PatchType
 from kubewright.runtime.events import EventBroadcaster, EventRecorder
 from kubewright.runtime.expectations import Expectations
+
+_DOUBTFUL = (TransportError, InternalError, Timeout)
+"""Errors after which nobody knows whether a write happened."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,27 +78,6 @@ class Context:
         entry = self.store(resource).get(key or self.request)
         return None if entry is None else entry.object()
 
-    def list(
-        self,
-        resource: Resource,
-        *,
-        namespace: str | None = None,
-        labels: Mapping[str, str] | None = None,
-        owner: str | None = None,
-    ) -> list[Object]:
-        """Read objects from their store, as fresh copies; `owner` is the UID of an owner."""
-        store = self.store(resource)
-        entries = (
-            store.list(namespace=namespace, labels=labels)
-            if owner is None
-            else store.owned_by(owner)
-        )
-        return [
-            entry.object()
-            for entry in entries
-            if namespace is None or entry.meta.namespace == namespace
-        ]
-
     async def create(self, obj: Object) -> Object:
         """Create an object and return it as the server stored it."""
         return await self._write(obj, self.client.create(obj))
@@ -104,21 +87,27 @@ class Context:
         return await self._write(obj, self.client.replace(obj, subresource=subresource))
 
     async def apply(
-        self, obj: Object, *, force: bool = True, subresource: str | None = None
+        self,
+        obj: Object,
+        *,
+        force: bool = True,
+        subresource: str | None = None,
+        field_manager: str | None = None,
     ) -> Object:
-        """Apply an object server-side with the context's field manager."""
-        return await self._write(
+        """Apply an object server-side, by default with the context's field manager."""
+        request = self.client.apply(
             obj,
-            self.client.apply(
-                obj, force=force, subresource=subresource, field_manager=self.field_manager
-            ),
+            force=force,
+            subresource=subresource,
+            field_manager=field_manager or self.field_manager,
         )
+        return await self._write(obj, request)
 
     async def patch(
         self,
         resource: Resource,
         key: NamespacedName,
-        patch: Object | list[Object],
+        patch: Patch,
         *,
         type: PatchType = PatchType.MERGE,
         subresource: str | None = None,
@@ -153,21 +142,53 @@ class Context:
             NotFound: it does not exist.
             Conflict: another object of that name is there.
         """
-        self.expectations.deletes(self.request, resource.gvk, key, uid)
-        await self.client.delete(
-            resource,
-            key.name,
-            namespace=key.namespace or None,
-            uid=uid,
-            grace_period_seconds=grace_period_seconds,
-        )
+        store = self.stores.get(resource)
+        entry = store.get(key) if store is not None else None
+        try:
+            await self.client.delete(
+                resource,
+                key.name,
+                namespace=key.namespace or None,
+                uid=uid,
+                grace_period_seconds=grace_period_seconds,
+            )
+        except _DOUBTFUL:
+            # It may have happened. When it did not, the next reconcile waits a little in vain.
+            self._expect_end(entry, uid)
+            raise
+        self._expect_end(entry, uid)
 
     async def _write(self, obj: Object, request: Awaitable[Object]) -> Object:
         try:
             result = await request
-        except (TransportError, InternalError, Timeout):
+        except _DOUBTFUL:
             # The write may have happened: the next reconcile must find out before it writes again.
             self.expectations.doubts(self.request, obj)
             raise
         self.expectations.wrote(self.request, result)
         return result
+
+    def _expect_end(self, entry: Entry | None, uid: str | None) -> None:
+        if entry is not None and uid in (None, entry.meta.uid):
+            self.expectations.deleted(self.request, entry)
+
+    def list(
+        self,
+        resource: Resource,
+        *,
+        namespace: str | None = None,
+        labels: Mapping[str, str] | None = None,
+        owner: str | None = None,
+    ) -> list[Object]:
+        """Read objects from their store, as fresh copies; `owner` is the UID of an owner."""
+        store = self.store(resource)
+        entries = (
+            store.list(namespace=namespace, labels=labels)
+            if owner is None
+            else store.owned_by(owner)
+        )
+        return [
+            entry.object()
+            for entry in entries
+            if namespace is None or entry.meta.namespace == namespace
+        ]

@@ -12,7 +12,8 @@ from typing import Any, TypeAlias
 from kubewright.api.errors import Remedy
 from kubewright.api.resource import NamespacedName, Resource
 from kubewright.cache.cache import Cache
-from kubewright.cache.store import Change, Store
+from kubewright.cache.entry import Change
+from kubewright.cache.store import Store
 from kubewright.runtime.context import Context, Environment
 from kubewright.runtime.expectations import Expectations
 from kubewright.runtime.failure import describe, remedy_of, retry_after
@@ -206,7 +207,7 @@ class Controller:
     def _tell(
         self, key: NamespacedName, context: Context, error: BaseException, delay: float
     ) -> None:
-        """Log a failure: a race in silence, a new error with its traceback, a known one in short."""
+        """Log a failure: races in silence, new errors with a traceback, known ones in short."""
         text = describe(error)
         rereads = remedy_of(error) is Remedy.REREAD
         if rereads and self.queue.failures(key) <= _QUIET_REREADS:

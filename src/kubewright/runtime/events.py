@@ -11,7 +11,7 @@ from kubewright.api.errors import KubewrightError, NotFound
 from kubewright.api.resource import Object
 from kubewright.client.client import Client
 from kubewright.client.clock import Clock
-from kubewright.client.patch import PatchType
+from kubewright.client.requests import PatchType
 from kubewright.runtime.alarm import Alarm
 from kubewright.runtime.event_series import Correlator, EventType, Occurrence, Series
 

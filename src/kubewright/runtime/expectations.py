@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from kubewright.api.resource import GroupVersionKind, NamespacedName, Object
-from kubewright.cache.store import Change, Store
+from kubewright.cache.entry import Change, Entry
+from kubewright.cache.store import Store
 from kubewright.client.client import Client
 from kubewright.client.clock import Clock
 from kubewright.runtime.alarm import Alarm
@@ -52,14 +53,11 @@ class Expectations:
         if store is not None and version:
             self._expect(request, Written(store, NamespacedName.of(obj), version))
 
-    def deletes(
-        self, request: NamespacedName, gvk: GroupVersionKind, key: NamespacedName, uid: str | None
-    ) -> None:
-        """Expect a store to see the object gone, or its deletion under way."""
-        store = self._stores.get(gvk)
-        entry = store.get(key) if store is not None else None
-        if store is not None and entry is not None:
-            self._expect(request, Written(store, key, uid=uid or entry.meta.uid))
+    def deleted(self, request: NamespacedName, entry: Entry) -> None:
+        """Expect the store that has an entry to see its object gone, or its end under way."""
+        store = self._stores.get(entry.resource.gvk)
+        if store is not None:
+            self._expect(request, Written(store, entry.key, uid=entry.meta.uid))
 
     def doubts(self, request: NamespacedName, obj: Object) -> None:
         """Note a write of which nobody knows whether it happened."""
@@ -124,7 +122,7 @@ async def wait_for_deletion(written: Written, clock: Clock, timeout: timedelta) 
     alarm = Alarm(clock)
 
     def wake(change: Change) -> None:
-        if change.entry.meta.key == written.key:
+        if change.entry.key == written.key:
             alarm.set()
 
     deadline = clock.monotonic() + timeout.total_seconds()

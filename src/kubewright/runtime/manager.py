@@ -50,7 +50,7 @@ class Manager:
         self.client = client
         self.clock: Clock = SystemClock() if clock is None else clock
         self.random = Random() if random is None else random
-        self.cache = Cache(client, clock=self.clock, namespaces=namespaces)
+        self.cache = Cache(client, clock=self.clock, random=self.random, namespaces=namespaces)
         self._broadcaster = EventBroadcaster(client, clock=self.clock)
         self._grace_period = grace_period
         self._controllers: list[Controller] = []

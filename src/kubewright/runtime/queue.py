@@ -11,6 +11,7 @@ import heapq
 import itertools
 from collections import deque
 from collections.abc import Hashable
+from math import ldexp
 from random import Random
 from typing import Generic, TypeVar
 
@@ -96,8 +97,8 @@ class KeyQueue(Generic[K]):
         """
         failures = self._failures.get(key, 0)
         self._failures[key] = failures + 1
-        # 2**18 * 5 ms is above the maximum; a larger exponent would overflow after long outages.
-        delay = BASE_DELAY * 2 ** min(failures, 18) * (1 + _JITTER * self._random.random())
+        # 2**18 * 5 ms is above the maximum; a larger exponent overflows after a long outage.
+        delay = ldexp(BASE_DELAY, min(failures, 18)) * (1 + _JITTER * self._random.random())
         delay = max(min(delay, MAX_DELAY), at_least)
         self.add_after(key, delay, now)
         return delay

@@ -1,52 +1,41 @@
-"""Stop on SIGTERM and SIGINT, as a process under a supervisor must."""
+"""Stop on SIGTERM and SIGINT, the way Kubernetes and terminals ask for it."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import signal
-from collections.abc import Coroutine, Iterator
+from collections.abc import Coroutine
+from typing import Any
 
-STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
+async def run_until_signal(work: Coroutine[Any, Any, None]) -> None:
+    """Run until the work ends or a signal asks to stop; a second signal does not hurry it.
 
-@contextlib.contextmanager
-def stop_signals() -> Iterator[asyncio.Event]:
-    """Turn SIGTERM and SIGINT into an event for as long as the context lasts.
-
-    A second signal acts as it would without us: it ends the process at once.
+    On SIGTERM or SIGINT the work is cancelled and awaited: a manager finishes what is in hand
+    within its grace period. What the work raises is raised.
     """
     loop = asyncio.get_running_loop()
-    stop = asyncio.Event()
+    task = loop.create_task(work)
+    signals = (signal.SIGTERM, signal.SIGINT)
+    stopped = False
 
-    def on_signal() -> None:
-        stop.set()
-        for number in STOP_SIGNALS:
-            loop.remove_signal_handler(number)
+    def stop() -> None:
+        nonlocal stopped
+        if not stopped:
+            stopped = True
+            task.cancel()
 
-    for number in STOP_SIGNALS:
-        loop.add_signal_handler(number, on_signal)
+    for number in signals:
+        loop.add_signal_handler(number, stop)
     try:
-        yield stop
+        await task
+    except asyncio.CancelledError:
+        # Cancelled by somebody else: that must go on to them.
+        if not stopped:
+            raise
     finally:
-        for number in STOP_SIGNALS:
+        for number in signals:
             loop.remove_signal_handler(number)
-
-
-async def run_until_signal(main: Coroutine[object, object, None]) -> None:
-    """Run `main` until it ends or a signal comes; then cancel it and wait for its clean-up.
-
-    Raises:
-        Exception: whatever `main` raises by itself.
-    """
-    with stop_signals() as stop:
-        work = asyncio.ensure_future(main)
-        signalled = asyncio.ensure_future(stop.wait())
-        try:
-            await asyncio.wait({work, signalled}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            signalled.cancel()
-            work.cancel()
-            await asyncio.wait({work})
-        if not work.cancelled():
-            work.result()
+        if not task.done():
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)

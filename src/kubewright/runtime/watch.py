@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from kubewright.api.resource import GroupKind, GroupVersionKind, NamespacedName, Resource
-from kubewright.cache.store import Change, Entry
+from kubewright.cache.entry import Change, Entry
 
 MapFunction: TypeAlias = Callable[[Entry], Iterable[NamespacedName]]
 ChangeFilter: TypeAlias = Callable[[Change], bool]
@@ -55,6 +55,19 @@ def map_to_controller(kind: Resource) -> MapFunction:
         return (NamespacedName(entry.meta.namespace if kind.namespaced else "", reference.name),)
 
     return owner
+
+
+def map_to_label(label: str) -> MapFunction:
+    """Build the map from an object to the key that a label names, in the object's namespace.
+
+    For grandchildren: the pods of a Deployment, which carry `app.kubernetes.io/instance`.
+    """
+
+    def named(entry: Entry) -> Iterable[NamespacedName]:
+        name = (entry.meta.labels or {}).get(label)
+        return (NamespacedName(entry.meta.namespace, name),) if name else ()
+
+    return named
 
 
 def changed_keys(map: MapFunction, change: Change) -> list[NamespacedName]:

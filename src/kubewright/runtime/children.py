@@ -1,0 +1,67 @@
+"""The children of an object, as its status function sees them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TypeAlias
+
+from kubewright.api.resource import GroupVersionKind, Object, Resource
+from kubewright.runtime.readiness import Progress, Readiness, compute_readiness
+
+Find: TypeAlias = Callable[[Resource, Mapping[str, str]], list[Object]]
+
+
+def find_nothing(resource: Resource, labels: Mapping[str, str]) -> list[Object]:
+    """Find no objects: the view of a test that has none."""
+    return []
+
+
+class Children:
+    """The desired children as they are now, with those just written; missing ones are left out.
+
+    `find` reads further kinds, which the operator must name in `reads` or `watches`.
+    """
+
+    def __init__(self, objects: Sequence[Object], find: Find = find_nothing) -> None:
+        self._objects = tuple(objects)
+        self._find = find
+
+    def __iter__(self) -> Iterator[Object]:
+        return iter(self._objects)
+
+    def __len__(self) -> int:
+        return len(self._objects)
+
+    def of(self, resource: Resource) -> list[Object]:
+        """Return the children of a kind, in the order in which they were yielded."""
+        return [obj for obj in self._objects if GroupVersionKind.of(obj) == resource.gvk]
+
+    def get(self, resource: Resource, name: str) -> Object | None:
+        """Return a child by name, or None when it does not exist yet."""
+        return next((obj for obj in self.of(resource) if obj["metadata"]["name"] == name), None)
+
+    def find(self, resource: Resource, labels: Mapping[str, str]) -> list[Object]:
+        """Return the objects of another kind with these labels, in the owner's namespace, by name.
+
+        A Deployment's pods are found so: they are not the custom resource's own children.
+        """
+        found = self._find(resource, labels)
+        return sorted(found, key=lambda obj: str(obj["metadata"]["name"]))
+
+    def readiness(self) -> Readiness:
+        """Return the least progress among the children, naming the child that it is about."""
+        worst = Readiness(Progress.CURRENT)
+        for obj in self._objects:
+            found = compute_readiness(obj)
+            if _RANK[found.progress] > _RANK[worst.progress]:
+                name = f"{obj['kind']} {obj['metadata']['name']}"
+                worst = Readiness(found.progress, f"{name}: {found.message}")
+        return worst
+
+
+_RANK = {
+    Progress.CURRENT: 0,
+    Progress.IN_PROGRESS: 1,
+    Progress.TERMINATING: 2,
+    Progress.FAILED: 3,
+}

@@ -1,0 +1,264 @@
+"""The desired-state engine: compare what should exist with what does, then write the difference.
+
+`plan_children` decides and is pure; `apply_plan` writes. A second plan on the result of the first
+is empty, so an interrupted one is completed by the next reconcile, whatever it left behind.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import blake2b
+
+import msgspec
+
+from kubewright.api.errors import (
+    APIError,
+    Invalid,
+    KubewrightError,
+    NotFound,
+    TerminalError,
+    TransportError,
+)
+from kubewright.api.metadata import controller_of
+from kubewright.api.resource import GroupVersionKind, NamespacedName, Object
+from kubewright.runtime.child_kind import ChildKey, ChildKind, child_key
+from kubewright.runtime.context import Context
+from kubewright.runtime.owned_fields import find_entry, is_applied, project
+
+
+class Action(enum.Enum):
+    """What a step does."""
+
+    CREATE = "create"
+    APPLY = "apply"
+    DELETE = "delete"
+    WAIT = "wait for"
+    """A child that is being deleted: it can be made anew when it is gone."""
+    REFUSE = "refuse"
+    """An object that is not ours has the name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step of a plan: `obj` is what to apply, `live` what is there."""
+
+    action: Action
+    kind: ChildKind
+    key: NamespacedName
+    reason: str
+    obj: Object | None = None
+    live: Object | None = None
+
+    def __str__(self) -> str:
+        return f"{self.action.value} {self.kind.resource.kind} {self.key}: {self.reason}"
+
+
+class AppliedMemory:
+    """What applies led to, so that a value that the server rewrites is not applied again and again.
+
+    It only saves requests: without it each child whose comparison is in doubt is applied once.
+    """
+
+    def __init__(self) -> None:
+        self._digests: dict[str, dict[ChildKey, bytes]] = {}
+
+    def remember(self, owner_uid: str, desired: Object, live: Object, manager: str) -> None:
+        """Note what the server made of a desired object."""
+        digests = self._digests.setdefault(owner_uid, {})
+        digests[child_key(desired)] = _digest(desired, live, manager)
+
+    def knows(self, owner_uid: str, desired: Object, live: Object, manager: str) -> bool:
+        """Tell whether this live state is what applying this desired object led to."""
+        digest = self._digests.get(owner_uid, {}).get(child_key(desired))
+        return digest is not None and digest == _digest(desired, live, manager)
+
+    def forget(self, owner_uid: str) -> None:
+        """Forget an owner that is gone."""
+        self._digests.pop(owner_uid, None)
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What a plan led to: the children as the server answered them, and what failed."""
+
+    written: dict[ChildKey, Object] = field(default_factory=dict)
+    failures: list[Exception] = field(default_factory=list)
+
+
+def plan_children(
+    owner: Object,
+    desired: Sequence[Object],
+    live: Iterable[Object],
+    kinds: Mapping[GroupVersionKind, ChildKind],
+    *,
+    manager: str,
+    memory: AppliedMemory | None = None,
+) -> list[Step]:
+    """Return the steps from the live children to the desired ones; empty when nothing differs.
+
+    `desired` comes from `build_children`. `live` holds what the owner owns and what has the name of
+    a desired child, with managedFields. Deletions come last, so that what replaces a child is there
+    before. Only what this manager applied for this owner is ever deleted.
+    """
+    found = {child_key(obj): obj for obj in live}
+    uid: str = owner["metadata"]["uid"]
+    steps = []
+    for obj in desired:
+        kind, before = kinds[GroupVersionKind.of(obj)], found.get(child_key(obj))
+        step = _plan_child(uid, obj, before, kind, manager, memory)
+        if step is not None:
+            steps.append(step)
+    wanted = {child_key(obj) for obj in desired}
+    for key, obj in found.items():
+        if key not in wanted and key[0] in kinds and _is_ours_to_delete(obj, uid, manager):
+            reason = "it is no longer desired"
+            steps.append(Step(Action.DELETE, kinds[key[0]], key[1], reason, live=obj))
+    return steps
+
+
+async def apply_plan(
+    ctx: Context,
+    owner: Object,
+    steps: Iterable[Step],
+    *,
+    manager: str,
+    memory: AppliedMemory,
+) -> Outcome:
+    """Carry out a plan. A refused child does not keep the others from being written.
+
+    Raises:
+        TransportError: the server does not answer; what follows was not tried.
+    """
+    outcome = Outcome()
+    for step in steps:
+        try:
+            written = await _carry_out(ctx, owner, step, manager)
+        except TransportError:
+            raise
+        except KubewrightError as error:
+            outcome.failures.append(error)
+            continue
+        if written is not None and step.obj is not None:
+            memory.remember(owner["metadata"]["uid"], step.obj, written, manager)
+            outcome.written[child_key(step.obj)] = written
+    return outcome
+
+
+def is_immutable_refusal(error: Exception) -> bool:
+    """Tell whether the API refused a change because the field may never change.
+
+    The API has no reason of its own for this: the wording of its validations decides.
+    """
+    return isinstance(error, Invalid) and any(
+        phrase in error.message
+        for phrase in (
+            "field is immutable",
+            "is immutable",
+            "updates to statefulset spec for fields other than",
+            "pod updates may not change fields other than",
+            "may not change once set",
+            "cannot be changed",
+        )
+    )
+
+
+def _plan_child(
+    uid: str,
+    obj: Object,
+    live: Object | None,
+    kind: ChildKind,
+    manager: str,
+    memory: AppliedMemory | None,
+) -> Step | None:
+    key = NamespacedName.of(obj)
+    if live is None:
+        return Step(Action.CREATE, kind, key, "it does not exist", obj)
+    controller = controller_of(live)
+    if controller is not None and controller.get("uid") != uid:
+        other = f"{controller.get('kind')} {controller.get('name')}"
+        return Step(Action.REFUSE, kind, key, f"it belongs to {other}", obj, live)
+    if controller is None and not kind.adopt and find_entry(live, manager) is None:
+        reason = (
+            "it exists, and neither was it made by this operator nor does it have an owner; "
+            "delete or rename it, or let the operator adopt such objects"
+        )
+        return Step(Action.REFUSE, kind, key, reason, obj, live)
+    if live["metadata"].get("deletionTimestamp"):
+        return Step(Action.WAIT, kind, key, "it is being deleted", obj, live)
+    if is_applied(obj, live, manager):
+        return None
+    if memory is not None and memory.knows(uid, obj, live, manager):
+        return None
+    return Step(Action.APPLY, kind, key, "it differs", obj, live)
+
+
+def _is_ours_to_delete(obj: Object, uid: str, manager: str) -> bool:
+    """Tell whether a child was applied for this owner; what a reconcile created is not."""
+    controller = controller_of(obj)
+    return (
+        controller is not None
+        and controller.get("uid") == uid
+        and find_entry(obj, manager) is not None
+        and not obj["metadata"].get("deletionTimestamp")
+    )
+
+
+async def _carry_out(ctx: Context, owner: Object, step: Step, manager: str) -> Object | None:
+    match step.action:
+        case Action.WAIT:
+            return None
+        case Action.REFUSE:
+            raise TerminalError(f"{step.kind.resource.kind} {step.key}: {step.reason}")
+        case Action.DELETE:
+            await _delete(ctx, owner, step, "Deleted")
+            return None
+        case _:
+            return await _apply(ctx, owner, step, manager)
+
+
+async def _apply(ctx: Context, owner: Object, step: Step, manager: str) -> Object | None:
+    assert step.obj is not None
+    obj = step.obj
+    if step.live is not None:
+        # Only this very child: one that was deleted and made by others meanwhile is not ours.
+        obj = {**obj, "metadata": {**obj["metadata"], "uid": step.live["metadata"]["uid"]}}
+    try:
+        written = await ctx.apply(obj, field_manager=manager)
+    except APIError as error:
+        if step.kind.on_immutable == "recreate" and step.live and is_immutable_refusal(error):
+            # Its end is an event: the next reconcile makes it anew.
+            await _delete(ctx, owner, step, "Recreating")
+            return None
+        raise
+    if step.action is Action.CREATE:
+        _tell(ctx, owner, step, "Created")
+    return written
+
+
+async def _delete(ctx: Context, owner: Object, step: Step, reason: str) -> None:
+    assert step.live is not None
+    try:
+        uid = step.live["metadata"]["uid"]
+        await ctx.delete(step.kind.resource, step.key, uid=uid)
+    except NotFound:
+        return
+    _tell(ctx, owner, step, reason)
+
+
+def _tell(ctx: Context, owner: Object, step: Step, reason: str) -> None:
+    ctx.logger.info("%s", step)
+    note = f"{reason} {step.kind.resource.kind} {step.key.name}"
+    ctx.recorder.event(owner, "Normal", reason, note, related=step.obj or step.live)
+
+
+def _digest(desired: Object, live: Object, manager: str) -> bytes:
+    entry = find_entry(live, manager) or {}
+    parts = (
+        (live.get("metadata") or {}).get("uid"),
+        desired,
+        project(desired, live),
+        entry.get("fieldsV1"),
+    )
+    return blake2b(msgspec.json.encode(parts, order="sorted"), digest_size=16).digest()

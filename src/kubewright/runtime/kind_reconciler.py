@@ -1,0 +1,238 @@
+"""The life of a change of one custom resource, from the key to the status."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Generic
+
+from kubewright.api.errors import APIError, KubewrightError, NotFound, Remedy, TerminalError
+from kubewright.api.resource import NamespacedName, Object, Resource
+from kubewright.runtime.child_kind import build_children, child_key
+from kubewright.runtime.children import Children
+from kubewright.runtime.context import Context
+from kubewright.runtime.controller import STALLED_AFTER
+from kubewright.runtime.desired import AppliedMemory, Outcome, Step, apply_plan, plan_children
+from kubewright.runtime.failure import deepest_cause, describe, leaves, remedy_of
+from kubewright.runtime.finalizers import ensure_finalizer, has_finalizer, remove_finalizer
+from kubewright.runtime.managed_kind import ManagedKind, T
+from kubewright.runtime.readiness import Progress
+from kubewright.runtime.result import Result
+from kubewright.runtime.status import (
+    StatusValue,
+    Summary,
+    build_status,
+    condition_reason,
+    ensure_status,
+    steady_message,
+)
+
+
+class Refused(TerminalError):
+    """The object cannot be worked on as it is; `reason` is the word for its conditions."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+class KindReconciler(Generic[T]):
+    """Reconcile the objects of one kind of an operator.
+
+    What it remembers between two reconciles only saves work; a new one converges to the same end.
+    """
+
+    def __init__(self, operator: str, managed: ManagedKind[T]) -> None:
+        self._operator = operator
+        self._managed = managed
+        self._memory = AppliedMemory()
+        self._failures: dict[NamespacedName, int] = {}
+        self._uids: dict[NamespacedName, str] = {}
+        self._accepted: dict[NamespacedName, T] = {}
+
+    @property
+    def finalizer(self) -> str:
+        """The finalizer of the operator on objects of this kind."""
+        return f"{self._managed.resource.group}/{self._operator}"
+
+    @property
+    def side_manager(self) -> str:
+        """The field manager of what `reconcile` applies by itself: the engine never prunes that."""
+        return f"{self._operator}-reconcile"
+
+    async def reconcile(self, key: NamespacedName, ctx: Context) -> Result | None:
+        """Bring one object and its children to what they should be, and say so in its status."""
+        entry = ctx.store(self._managed.resource).get(key)
+        if entry is None:
+            self._forget(key)
+            return None
+        owner = entry.object()
+        self._uids[key] = entry.meta.uid
+        try:
+            if entry.meta.is_deleting:
+                return await self._finalize(ctx, owner, entry.raw)
+            result = await self._converge(ctx, owner, entry.raw)
+        except Exception as error:
+            await self._report_failure(ctx, owner, error)
+            raise
+        self._failures.pop(key, None)
+        return result
+
+    async def _finalize(self, ctx: Context, owner: Object, raw: bytes) -> Result | None:
+        if not has_finalizer(owner, self.finalizer):
+            return None
+        if self._managed.finalize is not None:
+            result = await self._managed.finalize(self._managed.kind.decode(raw), ctx)
+            if result is not None:
+                return result
+        try:
+            await remove_finalizer(ctx, self._managed.resource, owner, self.finalizer)
+        except NotFound:
+            ctx.logger.debug("the object ended before its finalizer was removed")
+        return None
+
+    async def _converge(self, ctx: Context, owner: Object, raw: bytes) -> Result | None:
+        managed = self._managed
+        if managed.finalize is not None:
+            owner = await ensure_finalizer(ctx, managed.resource, owner, self.finalizer)
+        elif has_finalizer(owner, self.finalizer):
+            # A former version of this operator finalized; nothing would remove it at the end.
+            owner = await remove_finalizer(ctx, managed.resource, owner, self.finalizer)
+        obj = managed.kind.decode(raw)
+        self._validate(ctx.request, obj)
+        desired = self._build_desired(owner, obj)
+        live = self._read_live(ctx, owner, desired)
+        steps = self._plan(owner, desired, live)
+        outcome = await apply_plan(ctx, owner, steps, manager=self._operator, memory=self._memory)
+        if outcome.failures:
+            raise ExceptionGroup("children were refused", outcome.failures)
+        result = await managed.reconcile(obj, ctx) if managed.reconcile is not None else None
+        children = self._view(ctx, owner, desired, live, outcome)
+        summary = self._summarise(desired, children, steps)
+        value = managed.status(obj, children) if managed.status is not None else {}
+        await self._write_status(ctx, owner, value, summary)
+        return result
+
+    def _validate(self, key: NamespacedName, obj: T) -> None:
+        old = self._accepted.get(key)
+        for check in self._managed.validate:
+            try:
+                check(obj, old)
+            except (ValueError, TerminalError) as error:
+                raise Refused("Invalid", str(error)) from error
+        self._accepted[key] = obj
+
+    def _build_desired(self, owner: Object, obj: T) -> list[Object]:
+        managed = self._managed
+        if managed.desired is None:
+            return []
+        try:
+            wanted = list(managed.desired(obj))
+        except Exception as error:
+            # It is a function of the object alone: called again, it would fail again.
+            raise Refused("DesiredFailed", describe(error)) from error
+        return build_children(
+            owner,
+            wanted,
+            managed.owns,
+            manager=self._operator,
+            owner_namespaced=managed.resource.namespaced,
+        )
+
+    def _read_live(self, ctx: Context, owner: Object, desired: list[Object]) -> list[Object]:
+        """Read what the owner owns, and what has the name of a desired child."""
+        uid = owner["metadata"]["uid"]
+        live: dict[tuple[Resource, NamespacedName], Object] = {}
+        for kind in self._managed.owns.values():
+            for entry in ctx.store(kind.resource).owned_by(uid):
+                live[kind.resource, entry.key] = entry.object()
+        for child in desired:
+            gvk, key = child_key(child)
+            resource = self._managed.owns[gvk].resource
+            found = ctx.store(resource).get(key)
+            if found is not None and (resource, key) not in live:
+                live[resource, key] = found.object()
+        return list(live.values())
+
+    def _plan(self, owner: Object, desired: list[Object], live: list[Object]) -> list[Step]:
+        return plan_children(
+            owner,
+            desired,
+            live,
+            self._managed.owns,
+            manager=self._operator,
+            memory=self._memory,
+        )
+
+    def _view(
+        self,
+        ctx: Context,
+        owner: Object,
+        desired: list[Object],
+        live: list[Object],
+        outcome: Outcome,
+    ) -> Children:
+        """Show the desired children: as just written, else as the stores have them."""
+        known = {child_key(obj): obj for obj in live} | outcome.written
+        present = [known[child_key(obj)] for obj in desired if child_key(obj) in known]
+        namespace = owner["metadata"].get("namespace")
+
+        def find(resource: Resource, labels: Mapping[str, str]) -> list[Object]:
+            return ctx.list(resource, namespace=namespace, labels=labels)
+
+        return Children(present, find)
+
+    def _summarise(self, desired: list[Object], children: Children, steps: list[Step]) -> Summary:
+        if len(children) < len(desired):
+            waiting = "; ".join(str(step) for step in steps) or "a child does not exist yet"
+            return Summary(Progress.IN_PROGRESS, "ChildrenNotReady", waiting)
+        return Summary.of(children.readiness())
+
+    async def _report_failure(self, ctx: Context, owner: Object, error: Exception) -> None:
+        """Say in the status why an object failed; races are not worth a word.
+
+        A message that differs each time must not make a loop of writes and wake-ups: of failures in
+        a row the first, second, fourth, … are written, and the one that stalls the object.
+        """
+        remedy = remedy_of(error)
+        if remedy is Remedy.REREAD:
+            return
+        count = self._failures[ctx.request] = self._failures.get(ctx.request, 0) + 1
+        if count & (count - 1) and count != STALLED_AFTER:
+            return
+        stalled = remedy is Remedy.WAIT_FOR_CHANGE or count >= STALLED_AFTER
+        summary = Summary(
+            Progress.FAILED if stalled else Progress.IN_PROGRESS,
+            reason_of(error),
+            steady_message(describe(error)),
+        )
+        ctx.recorder.event(owner, "Warning", summary.reason, summary.message, action="Reconcile")
+        try:
+            await self._write_status(ctx, owner, None, summary)
+        except asyncio.CancelledError:
+            raise
+        except KubewrightError as inner:
+            ctx.logger.debug("the failure is not in the status: %s", inner)
+
+    async def _write_status(
+        self, ctx: Context, owner: Object, value: StatusValue, summary: Summary
+    ) -> None:
+        status = build_status(owner, value, summary, manager=self._operator, now=ctx.clock.now())
+        await ensure_status(ctx, owner, status, manager=self._operator)
+
+    def _forget(self, key: NamespacedName) -> None:
+        self._failures.pop(key, None)
+        self._accepted.pop(key, None)
+        self._memory.forget(self._uids.pop(key, ""))
+
+
+def reason_of(error: BaseException) -> str:
+    """Return the word for programs: the API's reason, or the class of the deepest cause."""
+    for leaf in leaves(error):
+        if isinstance(leaf, Refused):
+            return leaf.reason
+        cause = deepest_cause(leaf)
+        if isinstance(cause, APIError) and cause.reason:
+            return condition_reason(cause.reason)
+        return condition_reason(type(cause).__name__)
+    return "Failed"

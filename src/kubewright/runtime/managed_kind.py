@@ -1,0 +1,96 @@
+"""What an operator's author says of one kind: the functions and the kinds that they touch."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
+
+from kubewright.api.errors import ConfigurationError
+from kubewright.api.metadata import ObjectMeta
+from kubewright.api.resource import GroupVersionKind, Object, Resource
+from kubewright.runtime.child_kind import ChildKind
+from kubewright.runtime.children import Children
+from kubewright.runtime.context import Context
+from kubewright.runtime.result import Result
+from kubewright.runtime.status import StatusValue
+from kubewright.runtime.watch import Watch
+
+
+class CustomObject(Protocol):
+    """An instance of a custom resource class, as far as the runtime must know it."""
+
+    @property
+    def metadata(self) -> ObjectMeta:
+        """The metadata of the object."""
+        ...
+
+    def to_object(self) -> Object:
+        """Return the object as JSON has it."""
+        ...
+
+
+T = TypeVar("T", bound=CustomObject)
+T_co = TypeVar("T_co", bound=CustomObject, covariant=True)
+
+
+class CustomKind(Protocol[T_co]):
+    """A custom resource class: `kubewright.CustomResource`, without pydantic."""
+
+    @property
+    def resource(self) -> Resource:
+        """The resource that serves the kind."""
+        ...
+
+    def decode(self, raw: bytes) -> T_co:
+        """Build an instance from JSON text."""
+        ...
+
+    def crd(self) -> Object:
+        """Return the CustomResourceDefinition."""
+        ...
+
+
+DesiredFunction: TypeAlias = Callable[[T], Iterable[Object]]
+ReconcileFunction: TypeAlias = Callable[[T, Context], Awaitable[Result | None]]
+FinalizeFunction: TypeAlias = Callable[[T, Context], Awaitable[Result | None]]
+ValidateFunction: TypeAlias = Callable[[T, T | None], None]
+StatusFunction: TypeAlias = Callable[[T, Children], StatusValue]
+
+
+@dataclass(slots=True)
+class ManagedKind(Generic[T]):
+    """One kind of an operator; filled by its decorators."""
+
+    kind: CustomKind[T]
+    desired: DesiredFunction[T] | None = None
+    reconcile: ReconcileFunction[T] | None = None
+    finalize: FinalizeFunction[T] | None = None
+    status: StatusFunction[T] | None = None
+    validate: list[ValidateFunction[T]] = field(default_factory=list)
+    owns: dict[GroupVersionKind, ChildKind] = field(default_factory=dict)
+    reads: list[Resource] = field(default_factory=list)
+    watches: list[Watch] = field(default_factory=list)
+
+    @property
+    def resource(self) -> Resource:
+        """The resource of the kind."""
+        return self.kind.resource
+
+    def set(self, role: str, function: Callable[..., Any]) -> None:
+        """Give the kind its function of a role.
+
+        Raises:
+            ConfigurationError: it has one already.
+        """
+        if getattr(self, role) is not None:
+            raise ConfigurationError(
+                f"{self.resource.kind} has two @operator.{role} functions: make them one"
+            )
+        setattr(self, role, function)
+
+    def own(self, children: Iterable[Resource | ChildKind]) -> None:
+        """Declare kinds of children."""
+        for child in children:
+            kind = ChildKind(child) if isinstance(child, Resource) else child
+            self.owns[kind.resource.gvk] = kind

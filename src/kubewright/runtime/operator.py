@@ -1,0 +1,219 @@
+"""The operator: functions of custom resources, and the controllers that run them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from typing import Any, cast
+
+from kubewright.api import builtin
+from kubewright.api.errors import NotFound, Timeout
+from kubewright.api.resource import Object, Resource
+from kubewright.client.client import Client
+from kubewright.client.clock import Clock, SystemClock
+from kubewright.runtime.child_kind import ChildKind
+from kubewright.runtime.controller import Controller
+from kubewright.runtime.kind_reconciler import KindReconciler
+from kubewright.runtime.managed_kind import (
+    CustomKind,
+    DesiredFunction,
+    FinalizeFunction,
+    ManagedKind,
+    ReconcileFunction,
+    StatusFunction,
+    T,
+    ValidateFunction,
+)
+from kubewright.runtime.manager import Manager
+from kubewright.runtime.readiness import Progress, compute_readiness
+from kubewright.runtime.watch import Watch
+
+
+class Operator:
+    """Say what should exist for each custom resource; the runtime makes it exist and keeps it so.
+
+        operator = Operator("memcached-operator")
+
+        @operator.desired(Memcached, owns=[builtin.SERVICE, builtin.DEPLOYMENT])
+        def pool(mc: Memcached) -> Iterable[Object]:
+            yield service(mc)
+            yield deployment(mc)
+
+    `name` is the field manager of all that is applied, the source of Events, and part of the
+    finalizer. Keep it: children are recognised by it.
+    """
+
+    def __init__(self, name: str, *, workers: int = 4) -> None:
+        self.name = name
+        self._workers = workers
+        self._kinds: dict[Resource, ManagedKind[Any]] = {}
+
+    @property
+    def kinds(self) -> Sequence[ManagedKind[Any]]:
+        """The kinds that the operator manages, in the order in which they were named."""
+        return tuple(self._kinds.values())
+
+    def desired(
+        self,
+        kind: CustomKind[T],
+        *,
+        owns: Sequence[Resource | ChildKind],
+        reads: Sequence[Resource] = (),
+        watches: Sequence[Watch] = (),
+    ) -> Callable[[DesiredFunction[T]], DesiredFunction[T]]:
+        """Register the function that yields what should exist for an object.
+
+        It must be pure: no I/O, no clock, no randomness. Its children get an owner reference, their
+        owner's namespace and the managed-by label; those that it no longer yields are deleted.
+        What it raises stalls the object until it changes.
+
+        Arguments:
+            kind: the custom resource class.
+            owns: every kind that the function may yield. A `ChildKind` says more than a resource.
+                The list must not shrink while such children exist: they are only looked for here.
+            reads: kinds that the status function finds in their stores.
+            watches: further objects whose changes wake objects of this kind.
+        """
+        managed = self._managed(kind)
+        managed.own(owns)
+        return self._register(managed, "desired", reads, watches)
+
+    def reconcile(
+        self,
+        kind: CustomKind[T],
+        *,
+        owns: Sequence[Resource | ChildKind] = (),
+        reads: Sequence[Resource] = (),
+        watches: Sequence[Watch] = (),
+    ) -> Callable[[ReconcileFunction[T]], ReconcileFunction[T]]:
+        """Register what a pure function cannot say; it is awaited after the children are applied.
+
+        It raises to say how it failed (see `Controller`), and may return a `Result` to be called
+        again. It must be able to run any number of times.
+        """
+        managed = self._managed(kind)
+        managed.own(owns)
+        return self._register(managed, "reconcile", reads, watches)
+
+    def finalize(self, kind: CustomKind[T]) -> Callable[[FinalizeFunction[T]], FinalizeFunction[T]]:
+        """Register what to do before a deleted object may end.
+
+        The object keeps a finalizer until the function returns None; a `Result` means that the work
+        is not done yet and when to look again. Children need no such function: they are collected.
+        """
+        return self._register(self._managed(kind), "finalize", (), ())
+
+    def status(
+        self,
+        kind: CustomKind[T],
+        *,
+        reads: Sequence[Resource] = (),
+        watches: Sequence[Watch] = (),
+    ) -> Callable[[StatusFunction[T]], StatusFunction[T]]:
+        """Register the pure function that computes the status from the object and its children.
+
+        The conditions Ready, Reconciling and Stalled and `observedGeneration` are added to it. Do
+        not put in it what changes by itself, such as the time: each change is a write.
+        """
+        return self._register(self._managed(kind), "status", reads, watches)
+
+    def validate(self, kind: CustomKind[T]) -> Callable[[ValidateFunction[T]], ValidateFunction[T]]:
+        """Register a check that a schema cannot express; there may be several.
+
+        It gets the new object and the old one (None when it is not known) and raises ValueError
+        with a sentence for the user. A refused object is stalled until it changes.
+        """
+        managed = self._managed(kind)
+
+        def register(function: ValidateFunction[T]) -> ValidateFunction[T]:
+            managed.validate.append(function)
+            return function
+
+        return register
+
+    def crds(self) -> list[Object]:
+        """Return the CustomResourceDefinitions of all kinds."""
+        return [managed.kind.crd() for managed in self.kinds]
+
+    def controllers(self) -> list[Controller]:
+        """Build the controllers, one for each kind."""
+        return [self._build_controller(managed) for managed in self.kinds]
+
+    def add_to(self, manager: Manager) -> None:
+        """Give the controllers to a manager."""
+        for managed in self.kinds:
+            # The class knows where it is served: no discovery is needed to write its objects.
+            manager.client.mapper.add(managed.resource)
+        for controller in self.controllers():
+            manager.add(controller)
+
+    async def ensure_crds(
+        self,
+        client: Client,
+        *,
+        timeout: timedelta = timedelta(seconds=30),
+        clock: Clock | None = None,
+    ) -> None:
+        """Apply the CRDs and wait until the API server serves them.
+
+        Raises:
+            Timeout: a CRD is not established in time; the message says what it waits for.
+            APIError: the server refuses a CRD.
+        """
+        clock = SystemClock() if clock is None else clock
+        deadline = clock.monotonic() + timeout.total_seconds()
+        applied = [await client.apply(crd, field_manager=self.name) for crd in self.crds()]
+        for crd in applied:
+            await _wait_established(client, crd["metadata"]["name"], clock, deadline)
+
+    def _managed(self, kind: CustomKind[T]) -> ManagedKind[T]:
+        managed = self._kinds.setdefault(kind.resource, ManagedKind(kind))
+        return cast("ManagedKind[T]", managed)
+
+    def _register(
+        self,
+        managed: ManagedKind[T],
+        role: str,
+        reads: Sequence[Resource],
+        watches: Sequence[Watch],
+    ) -> Callable[[Any], Any]:
+        def register(function: Callable[..., Any]) -> Callable[..., Any]:
+            managed.set(role, function)
+            managed.reads += reads
+            managed.watches += watches
+            return function
+
+        return register
+
+    def _build_controller(self, managed: ManagedKind[Any]) -> Controller:
+        reconciler = KindReconciler(self.name, managed)
+        return Controller(
+            self.name if len(self._kinds) == 1 else f"{self.name}-{managed.resource.plural}",
+            managed.resource,
+            reconciler.reconcile,
+            owns=[child.resource for child in managed.owns.values()],
+            watches=managed.watches,
+            reads=managed.reads,
+            workers=self._workers,
+            field_manager=reconciler.side_manager,
+        )
+
+
+async def _wait_established(client: Client, name: str, clock: Clock, deadline: float) -> None:
+    pause, waits_for = 0.05, "it does not exist"
+    while True:
+        try:
+            crd = await client.get(builtin.CUSTOM_RESOURCE_DEFINITION, name)
+        except NotFound:
+            pass
+        else:
+            readiness = compute_readiness(crd)
+            if readiness.is_ready:
+                return
+            waits_for = readiness.message
+            if readiness.progress is Progress.FAILED:
+                raise Timeout(f"the CRD {name} is not served: {waits_for}")
+        if clock.monotonic() >= deadline:
+            raise Timeout(f"the CRD {name} is not served in time: {waits_for}")
+        await clock.sleep(pause)
+        pause = min(pause * 2, 1.0)

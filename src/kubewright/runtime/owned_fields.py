@@ -1,0 +1,211 @@
+"""Tell from an object's managedFields whether an apply would change anything. Pure.
+
+A manager's entry lists the paths that it owns (server-side apply, KEP-555). When they are exactly
+the paths of what it wants, and the live values there are what it wants, applying is idle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from kubewright.api.quantity import Quantity
+from kubewright.api.resource import Object
+
+_QUANTITIES = frozenset(
+    {
+        "requests",
+        "limits",
+        "capacity",
+        "hard",
+        "sizeLimit",
+        "divisor",
+        "default",
+        "defaultRequest",
+        "maxLimitRequestRatio",
+        "overhead",
+        "podFixed",
+    }
+)
+"""Fields that hold quantities, which the API server rewrites in canonical form."""
+
+# The server takes them from the request, but they are never owned.
+_UNOWNED_METADATA = frozenset({"name", "namespace", "uid", "resourceVersion"})
+
+
+def find_entry(live: Object, manager: str, *, subresource: str = "") -> Object | None:
+    """Return the managedFields entry of what a manager applied, if there is one."""
+    for entry in (live.get("metadata") or {}).get("managedFields") or ():
+        if (
+            entry.get("manager") == manager
+            and entry.get("operation") == "Apply"
+            and (entry.get("subresource") or "") == subresource
+        ):
+            found: Object = entry
+            return found
+    return None
+
+
+def is_applied(desired: Object, live: Object, manager: str, *, subresource: str = "") -> bool:
+    """Tell whether applying `desired` as `manager` would leave a live object as it is.
+
+    `live` must have its managedFields. A wrong "no" costs a request; a "yes" is certain up to what
+    the server's defaults may have added inside values that are owned as a whole.
+    """
+    entry = find_entry(live, manager, subresource=subresource)
+    if entry is None or entry.get("apiVersion") != desired.get("apiVersion"):
+        return False
+    return _matches(entry.get("fieldsV1") or {}, owned_part(desired), live, ())
+
+
+def owned_part(desired: Object) -> Object:
+    """Return the fields of an applied object that its manager comes to own."""
+    owned = {k: v for k, v in desired.items() if k not in ("apiVersion", "kind")}
+    metadata = {
+        k: v for k, v in (desired.get("metadata") or {}).items() if k not in _UNOWNED_METADATA
+    }
+    owned.pop("metadata", None)
+    return {**({"metadata": metadata} if metadata else {}), **owned}
+
+
+def project(desired: Any, live: Any) -> Any:
+    """Return the part of a live value that lies at the paths of a desired one; lists as a whole."""
+    if isinstance(desired, dict) and isinstance(live, dict):
+        return {key: project(value, live.get(key)) for key, value in desired.items()}
+    return live
+
+
+def extract_owned(live: Object, manager: str, *, subresource: str = "") -> Object:
+    """Return the part of a live object that a manager applied, as it would apply it again."""
+    entry = find_entry(live, manager, subresource=subresource)
+    if entry is None:
+        return {}
+    extracted: Object = _extract(entry.get("fieldsV1") or {}, live)
+    return extracted
+
+
+def _extract(fields: Object, live: Any) -> Any:
+    members = {name: inner for name, inner in fields.items() if name != "."}
+    if not members:
+        return live
+    if isinstance(live, dict):
+        return {
+            name[2:]: _extract(inner, live[name[2:]])
+            for name, inner in members.items()
+            if name[2:] in live
+        }
+    if not isinstance(live, list):
+        return live
+    found = []
+    for name, inner in members.items():
+        value = msgspec.json.decode(name[2:])
+        if name.startswith("k:"):
+            items = (item for item in live if _has_keys(item, value, defaulted=False))
+            found += [_extract(inner, item) for item in items]
+        elif value in live:
+            found.append(value)
+    return found
+
+
+def _matches(fields: Object, desired: Any, live: Any, path: tuple[str, ...]) -> bool:
+    members = [name for name in fields if name != "."]
+    if not members:
+        return _covers(desired, live, path)
+    if isinstance(desired, dict):
+        return _matches_map(fields, members, desired, live, path)
+    if isinstance(desired, list) and isinstance(live, list):
+        if all(name.startswith("k:") for name in members):
+            return _matches_keyed(fields, members, desired, live, path)
+        if all(name.startswith("v:") for name in members):
+            return _matches_set(members, desired, live)
+    return False
+
+
+def _matches_map(
+    fields: Object, members: list[str], desired: Object, live: Any, path: tuple[str, ...]
+) -> bool:
+    if set(members) != {f"f:{key}" for key in desired} or not isinstance(live, dict):
+        return False
+    return all(
+        _matches(fields[f"f:{key}"], value, live.get(key), (*path, key))
+        for key, value in desired.items()
+    )
+
+
+def _matches_keyed(
+    fields: Object, members: list[str], desired: list[Any], live: list[Any], path: tuple[str, ...]
+) -> bool:
+    if len(members) != len(desired):
+        return False
+    left = list(desired)
+    for member in members:
+        keys: Object = msgspec.json.decode(member[2:])
+        # A key that is left out has its default: ports need not say `protocol: TCP`.
+        wanted = next((item for item in left if _has_keys(item, keys, defaulted=True)), None)
+        found = next((item for item in live if _has_keys(item, keys, defaulted=False)), None)
+        if wanted is None or found is None or not _matches(fields[member], wanted, found, path):
+            return False
+        left.remove(wanted)
+    return True
+
+
+def _has_keys(item: Any, keys: Object, *, defaulted: bool) -> bool:
+    if not isinstance(item, dict):
+        return False
+    return all(
+        item[key] == value if key in item else defaulted and value != ""
+        for key, value in keys.items()
+    )
+
+
+def _matches_set(members: list[str], desired: list[Any], live: Iterable[Any]) -> bool:
+    present = list(live)
+    values = [msgspec.json.decode(member[2:]) for member in members]
+    return (
+        len(values) == len(desired)
+        and all(value in desired for value in values)
+        and all(value in present for value in values)
+    )
+
+
+def _covers(desired: Any, live: Any, path: tuple[str, ...]) -> bool:
+    """Tell whether a live value is the desired one, give or take what the server adds to it."""
+    if desired in ({}, []) and live is None:
+        # The server drops empty maps and lists when it stores an object.
+        return True
+    if isinstance(desired, dict):
+        return isinstance(live, dict) and all(
+            _covers(value, live.get(key), (*path, key)) for key, value in desired.items()
+        )
+    if isinstance(desired, list):
+        return (
+            isinstance(live, list)
+            and len(desired) == len(live)
+            and all(_covers(a, b, path) for a, b in zip(desired, live, strict=True))
+        )
+    if type(desired) is type(live) and desired == live:
+        return True
+    return _is_same_quantity(desired, live, path) or _is_same_number(desired, live)
+
+
+def _is_same_number(desired: Any, live: Any) -> bool:
+    numbers = (int, float)
+    return (
+        isinstance(desired, numbers)
+        and isinstance(live, numbers)
+        and not isinstance(desired, bool)
+        and not isinstance(live, bool)
+        and desired == live
+    )
+
+
+def _is_same_quantity(desired: Any, live: Any, path: tuple[str, ...]) -> bool:
+    # Elsewhere "1" and "1000m" are different texts, such as the values of two variables.
+    if live is None or _QUANTITIES.isdisjoint(path):
+        return False
+    try:
+        return Quantity(desired) == Quantity(live)
+    except ValueError:
+        return False

@@ -1,0 +1,135 @@
+"""The status of a custom resource: computed once at the end, written only when it differs."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol, TypeAlias, runtime_checkable
+
+from kubewright.api.conditions import READY, RECONCILING, STALLED, Condition, set_condition
+from kubewright.api.resource import Object
+from kubewright.api.time import format_time
+from kubewright.runtime.context import Context
+from kubewright.runtime.owned_fields import extract_owned, is_applied
+from kubewright.runtime.readiness import Progress, Readiness
+
+
+@runtime_checkable
+class StatusModel(Protocol):
+    """A pydantic model of a status, as far as it must be known here."""
+
+    def model_dump(self, *, mode: str, by_alias: bool, exclude_none: bool) -> Object:
+        """Return the fields as JSON has them."""
+        ...
+
+
+_OWN = frozenset({READY, RECONCILING, STALLED})
+
+StatusValue: TypeAlias = StatusModel | Object | None
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """How far an object has come, for its conditions: in a word for programs and a sentence."""
+
+    progress: Progress
+    reason: str
+    message: str = ""
+
+    @classmethod
+    def of(cls, readiness: Readiness) -> Summary:
+        """Summarise the progress of the children."""
+        match readiness.progress:
+            case Progress.CURRENT:
+                return cls(Progress.CURRENT, "AsDesired", "all children are ready")
+            case Progress.FAILED:
+                return cls(Progress.FAILED, "ChildFailed", readiness.message)
+            case _:
+                return cls(Progress.IN_PROGRESS, "ChildrenNotReady", readiness.message)
+
+
+def build_conditions(
+    previous: list[Object], summary: Summary, *, generation: int, now: datetime
+) -> list[Object]:
+    """Set Ready, Reconciling and Stalled as kstatus reads them; the others stay as they are.
+
+    At most one of them is true: the object is as desired, on its way, or needs help.
+    """
+    truths = {
+        READY: summary.progress is Progress.CURRENT,
+        RECONCILING: summary.progress in (Progress.IN_PROGRESS, Progress.TERMINATING),
+        STALLED: summary.progress is Progress.FAILED,
+    }
+    conditions = previous
+    for type, is_true in truths.items():
+        tells = is_true or type == READY
+        condition = Condition(
+            type,
+            "True" if is_true else "False",
+            summary.reason,
+            summary.message if tells else "",
+        )
+        conditions = set_condition(
+            conditions, condition, now=format_time(now), generation=generation
+        )
+    return conditions
+
+
+def build_status(
+    owner: Object, value: StatusValue, summary: Summary, *, manager: str, now: datetime
+) -> Object:
+    """Build the status to apply: what the status function says, generation and conditions.
+
+    Without a value, as after a failure, the fields that this manager said before stay.
+    """
+    if value is None:
+        said: Object = extract_owned(owner, manager, subresource="status").get("status") or {}
+    elif isinstance(value, StatusModel):
+        said = value.model_dump(mode="json", by_alias=True, exclude_none=True)
+    else:
+        said = dict(value)
+    generation = owner["metadata"].get("generation") or 0
+    # The transition times of our own conditions come from the object: a value need not know them.
+    before = (owner.get("status") or {}).get("conditions") or []
+    others = [c for c in said.get("conditions") or () if c.get("type") not in _OWN]
+    own = [c for c in before if c.get("type") in _OWN]
+    said["conditions"] = build_conditions([*others, *own], summary, generation=generation, now=now)
+    said["observedGeneration"] = generation
+    return said
+
+
+async def ensure_status(ctx: Context, owner: Object, status: Object, *, manager: str) -> bool:
+    """Apply a status through `/status` unless it is there; tell whether it was written.
+
+    Server-side apply rather than a merge patch: fields that are no longer said go by themselves,
+    conditions of others stay, and there is no version to conflict on. The UID keeps the status from
+    a namesake.
+
+    Raises:
+        NotFound: the object is gone.
+        Conflict: another object has its name now.
+    """
+    metadata = owner["metadata"]
+    identity = {key: metadata[key] for key in ("name", "namespace", "uid") if metadata.get(key)}
+    desired: Object = {
+        "apiVersion": owner["apiVersion"],
+        "kind": owner["kind"],
+        "metadata": identity,
+        "status": status,
+    }
+    if is_applied(desired, owner, manager, subresource="status"):
+        return False
+    await ctx.apply(desired, subresource="status", field_manager=manager)
+    return True
+
+
+def condition_reason(text: str) -> str:
+    """Make a word that the API takes as a condition's reason."""
+    word = re.sub(r"[^A-Za-z0-9_]", "", text)
+    return word if word[:1].isalpha() else f"Failed{word}"
+
+
+def steady_message(text: str) -> str:
+    """Take out of a message what differs each time it is made: addresses of Python objects."""
+    return re.sub(r"\b0x[0-9a-fA-F]{6,}\b", "0x…", text)[:32768]

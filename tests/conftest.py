@@ -12,5 +12,5 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         choices=["local", "real", "mixed"],
         default="local",
         help="the cluster of the acceptance tests: ours; the real Kubernetes; or the real API server "
-        "with our controllers. Our node runs the pods of all three",,
+        "with our controllers. Our node runs the pods of all three",
     )

@@ -1,1 +1,101 @@
-"""Kubernetes operators in Python that provably converge."""
+"""Kubernetes operators in Python that provably converge.
+
+A tour, in the order in which one meets things:
+
+- `CustomResource`, `Status`, `Scale`, `Column` (kubewright.api): declare a kind as pydantic models;
+  its CustomResourceDefinition follows.
+- `Operator` (kubewright.runtime): say what should exist for each object, as a pure function.
+- `Children`, `Context`, `Result`, `Watch`: what those functions see, use and answer.
+- `TerminalError`: raised to say that nothing helps until the object changes.
+- `Client`, `KubeConfig`, `connect` (kubewright.client): talk to an API server directly.
+- `Controller`, `Manager`: the layer below `Operator`, for what it does not cover.
+- `kubewright.local`: a control plane on this machine; `kubewright local up` starts it.
+
+Names load at first use: importing this package costs next to nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kubewright.api import (
+        Column,
+        Condition,
+        CustomResource,
+        KubewrightError,
+        NamespacedName,
+        Object,
+        ObjectMeta,
+        Quantity,
+        Resource,
+        Scale,
+        Status,
+        TerminalError,
+        builtin,
+        ready,
+    )
+    from kubewright.client import Client, KubeConfig, connect
+    from kubewright.runtime import (
+        ChildKind,
+        Children,
+        Context,
+        Controller,
+        Manager,
+        Operator,
+        Result,
+        Watch,
+        map_to_controller,
+        map_to_label,
+    )
+
+_ROOMS = {
+    "kubewright.api": (
+        *("Column", "Condition", "CustomResource", "KubewrightError", "NamespacedName", "Object"),
+        *("ObjectMeta", "Quantity", "Resource", "Scale", "Status", "TerminalError", "builtin"),
+        "ready",
+    ),
+    "kubewright.client": ("Client", "KubeConfig", "connect"),
+    "kubewright.runtime": (
+        *("ChildKind", "Children", "Context", "Controller", "Manager", "Operator", "Result"),
+        *("Watch", "map_to_controller", "map_to_label"),
+    ),
+}
+_ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names}
+
+__all__ = [
+    "ChildKind",
+    "Children",
+    "Client",
+    "Column",
+    "Condition",
+    "Context",
+    "Controller",
+    "CustomResource",
+    "KubeConfig",
+    "KubewrightError",
+    "Manager",
+    "NamespacedName",
+    "Object",
+    "ObjectMeta",
+    "Operator",
+    "Quantity",
+    "Resource",
+    "Result",
+    "Scale",
+    "Status",
+    "TerminalError",
+    "Watch",
+    "builtin",
+    "connect",
+    "map_to_controller",
+    "map_to_label",
+    "ready",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _ROOM_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_ROOM_OF[name]), name)

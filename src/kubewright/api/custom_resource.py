@@ -69,10 +69,10 @@ class Status(BaseModel):
     model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True)
 
     observed_generation: int | None = Field(
-        None, description="The generation of the spec that this status describes."
+        default=None, description="The generation of the spec that this status describes."
     )
     conditions: Conditions | None = Field(
-        None, description="What is known of the object: Ready, Reconciling, Stalled."
+        default=None, description="What is known of the object: Ready, Reconciling, Stalled."
     )
 
 

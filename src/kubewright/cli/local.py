@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import msgspec
 
@@ -167,7 +167,7 @@ def print_path(options: argparse.Namespace) -> int:
     return 0
 
 
-def execute(options: argparse.Namespace) -> int:
+def execute(options: argparse.Namespace) -> NoReturn:
     """Replace this process by a command inside the network of a node's pods."""
     from kubewright.local.cluster import network
 

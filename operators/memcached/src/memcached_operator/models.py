@@ -20,9 +20,9 @@ class MemcachedStatus(kw.Status):
     """What the operator answers."""
 
     nodes: list[str] = Field(default_factory=list, description="Names of the ready pods, sorted.")
-    replicas: int = Field(0, description="Number of pods that exist.")
-    ready_replicas: int = Field(0, description="Number of pods that are ready.")
-    selector: str = Field("", description="Label selector of the pods, for autoscalers.")
+    replicas: int = Field(default=0, description="Number of pods that exist.")
+    ready_replicas: int = Field(default=0, description="Number of pods that are ready.")
+    selector: str = Field(default="", description="Label selector of the pods, for autoscalers.")
 
 
 class Memcached(

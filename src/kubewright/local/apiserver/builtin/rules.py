@@ -63,7 +63,6 @@ class Rules:
     allow_create_on_update: bool = False
     allow_unconditional_update: bool = True
     name_rule: NameRule = dns_subdomain
-    default: Change = change_nothing
     prepare_for_create: Change = change_nothing
     prepare_for_update: ChangeFrom = keep_nothing
     prepare_for_status_update: ChangeFrom = keep_nothing

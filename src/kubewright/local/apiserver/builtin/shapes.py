@@ -69,11 +69,12 @@ class Field(msgspec.Struct, frozen=True):
 class StructShape(Shape):
     """A struct; the fields of inlined structs are its own in JSON, and apart in protobuf."""
 
-    __slots__ = ("always", "by_number", "fields", "inlined", "name")
+    __slots__ = ("always", "by_number", "definition", "fields", "inlined", "name")
 
     def __init__(self, definition: str) -> None:
         package, _, name = definition.rpartition(".")
         super().__init__("struct", f"{package.rpartition('.')[2]}.{name}")
+        self.definition = definition
         self.name = name
         self.fields: dict[str, Field] = {}
         self.by_number: dict[int, Field] = {}

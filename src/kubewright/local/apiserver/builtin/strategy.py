@@ -12,6 +12,7 @@ from typing import Any
 from kubewright.api.errors import Cause
 from kubewright.api.resource import Object, Resource
 from kubewright.local.apiserver.builtin import codec
+from kubewright.local.apiserver.builtin.defaults import apply_defaults
 from kubewright.local.apiserver.builtin.rules import Rules
 from kubewright.local.apiserver.builtin.table import AGE, NAME, format_age
 from kubewright.local.apiserver.kind import Column, Decoded
@@ -103,7 +104,7 @@ class BuiltinStrategy:
 
     def default(self, obj: Object) -> None:
         """Fill in defaults, in place."""
-        self.rules.default(obj)
+        apply_defaults(obj, self._definition)
 
     def prepare_for_create(self, obj: Object) -> None:
         """Drop the status, then apply the kind's own rule."""

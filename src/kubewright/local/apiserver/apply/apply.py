@@ -30,7 +30,7 @@ from kubewright.local.apiserver.apply.managers import (
     write_managers,
 )
 from kubewright.local.apiserver.apply.path_element import PathElementError
-from kubewright.local.apiserver.apply.typed_value import build_zero_value, validate_value
+from kubewright.local.apiserver.apply.typed_value import validate_value
 from kubewright.local.apiserver.apply.updater import Updater, Versions
 from kubewright.local.apiserver.schema.json_value import copy_value, is_equal
 from kubewright.local.apiserver.schema.node import SchemaNode
@@ -38,6 +38,7 @@ from kubewright.local.apiserver.schema.node import SchemaNode
 Defaulter = Callable[[Object], None]
 
 _BEFORE_FIRST_APPLY = "before-first-apply"
+_NOTHING: Object = {}
 
 
 def apply_object(
@@ -50,6 +51,7 @@ def apply_object(
     force: bool,
     default: Defaulter,
     reset: Sequence[Sequence[str]] = (),
+    empty: Object = _NOTHING,
     versions: Versions | None = None,
     kind: str = "",
 ) -> Object:
@@ -64,9 +66,12 @@ def apply_object(
         manager: who applies.
         now: the time for a changed entry.
         force: take fields from other managers instead of refusing.
-        default: makes a merged object what the kind stores, in place: nulls that mean nothing are
-            dropped, defaults filled in. Called only where the merge changed something.
+        default: makes a merged object what the kind stores, in place: decodes it, so that nulls
+            that mean nothing go and quantities become canonical, and fills in defaults. Called
+            only where the merge changed something.
         reset: paths of fields that this endpoint may not own.
+        empty: what an object of the kind holds when nothing is set, as a decoded `{}` has it. It
+            is what a new object's fields are told from; custom kinds hold nothing.
         versions: converts to the versions of other managers; without it all are taken as alike.
         kind: the kind that must be applied; "" takes that of the live object.
 
@@ -83,7 +88,7 @@ def apply_object(
     base: Object = _without_managers(live) if live is not None else {}
     updater = Updater.of(schema, manager.api_version, reset, versions)
     if not managers and live is not None:
-        managers = _record_existing(updater, base, schema, manager, now)
+        managers = _record_existing(updater, base, empty, manager, now)
     me = _manager(manager, "Apply")
     merged, managers = _merge(updater, base, config, managers, me, force=force)
     changed = live is None or not is_equal(base, merged)
@@ -105,6 +110,7 @@ def track_update(
     manager: ManagerIdentity,
     now: str,
     reset: Sequence[Sequence[str]] = (),
+    empty: Object = _NOTHING,
     versions: Versions | None = None,
 ) -> Object:
     """Return the new object with managedFields that say what this write set.
@@ -119,6 +125,8 @@ def track_update(
         manager: who writes.
         now: the time for a changed entry.
         reset: paths of fields that this endpoint may not own.
+        empty: what an object of the kind holds when nothing is set, as a decoded `{}` has it. It
+            is what a new object's fields are told from; custom kinds hold nothing.
         versions: converts to the versions of other managers; without it all are taken as alike.
     """
     managers = _decode_managers(live, new, manager)
@@ -126,7 +134,7 @@ def track_update(
     if live is not None and not managers:
         # Objects whose managers were cleared are tracked again from their first apply.
         return new
-    base = build_zero_value(schema) if live is None else _without_managers(live)
+    base = empty if live is None else _without_managers(live)
     updater = Updater.of(schema, manager.api_version, reset, versions)
     managers = _update(updater, base, new, managers, _manager(manager, "Update"), now)
     result = _with_managers(new, managers)
@@ -190,10 +198,10 @@ def _manager(identity: ManagerIdentity, operation: Operation) -> Manager:
 
 
 def _record_existing(
-    updater: Updater, live: Object, schema: SchemaNode, manager: ManagerIdentity, now: str
+    updater: Updater, live: Object, empty: Object, manager: ManagerIdentity, now: str
 ) -> Managers:
     first = replace(_manager(manager, "Update"), name=_BEFORE_FIRST_APPLY)
-    return _update(updater, build_zero_value(schema), live, {}, first, now)
+    return _update(updater, empty, live, {}, first, now)
 
 
 def _update(

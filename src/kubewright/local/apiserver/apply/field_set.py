@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 from kubewright.local.apiserver.apply.path_element import (
     PathElementError,
     display_element,
+    is_known_element,
     parse_element,
     sort_elements,
 )
@@ -247,6 +248,8 @@ def _parse(fields: Mapping[str, Any], *, top: bool = False) -> Tree:
             if not top:
                 tree[_SELF] = {}
             continue
-        tree[parse_element(text)] = _parse(below)
+        # Elements of a kind that a later version may bring are passed over.
+        if is_known_element(text):
+            tree[parse_element(text)] = _parse(below)
     # A mark of membership with nothing beside it says no more than an empty object.
     return {} if len(tree) == 1 and _SELF in tree else tree

@@ -114,6 +114,17 @@ def _whole(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
+def is_known_element(text: str) -> bool:
+    """Tell whether a text is an element of a kind that this version knows, well formed or not.
+
+    Raises:
+        PathElementError: it does not even name a kind.
+    """
+    if text[1:2] != ":":
+        raise PathElementError(f"not a path element: {text!r}")
+    return text[0] in _ORDER
+
+
 @lru_cache(maxsize=4096)
 def parse_element(text: str) -> str:
     """Return the canonical form of an element's text.
@@ -121,9 +132,9 @@ def parse_element(text: str) -> str:
     Raises:
         PathElementError: it is none.
     """
-    kind, colon, rest = text[:1], text[1:2], text[2:]
-    if colon != ":" or kind not in _ORDER:
+    if not is_known_element(text):
         raise PathElementError(f"not a path element: {text!r}")
+    kind, rest = text[0], text[2:]
     if kind == "f":
         return text
     try:

@@ -137,17 +137,3 @@ def _list_tree(value: list[Any], node: SchemaNode) -> Tree | None:
         # Items that share a key are owned as one, without what is below them.
         tree[element] = {} if element in tree else as_member(_tree(item, items))
     return tree or None
-
-
-def build_zero_value(node: SchemaNode) -> dict[str, Any]:
-    """Return what an empty object of a built-in type holds: structs, and lists that are required.
-
-    A new object is compared with it to see what its creator set. Custom kinds have nothing.
-    """
-    zero: dict[str, Any] = {}
-    for name, child in node.fields.items():
-        if child.is_struct_value:
-            zero[name] = build_zero_value(child) if child.map_type == "granular" else {}
-        elif node.name and name in node.required and child.kind in ("array", "object"):
-            zero[name] = None
-    return zero

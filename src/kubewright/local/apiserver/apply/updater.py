@@ -114,16 +114,21 @@ class Updater:
         managers = reconcile_managers(managers, self.schema_of)
         last = managers.get(me.identity)
         merged = merge_values(live, config, self.schema)
-        fields = build_field_set(config, self.schema).difference(UNOWNED)
-        fields = fields.recursive_difference(self.reset)
-        # Equal fields keep the entry as it was read, with its time.
-        if last is not None and last.fields == fields and last.api_version == me.api_version:
-            managers[me.identity] = last
-        else:
-            managers[me.identity] = me.owning(fields)
+        fields = build_field_set(config, self.schema).recursive_difference(self.reset)
+        # While pruning, what tells which object it is counts as owned: it must stay.
+        managers[me.identity] = me.owning(fields)
         new = self._prune(merged, managers, me, last)
         comparison = self._compare(live, new, self.api_version)
-        return new, self._give_up(live, new, comparison, managers, me.identity, force=force)
+        managers = self._give_up(live, new, comparison, managers, me.identity, force=force)
+        owned = fields.difference(UNOWNED)
+        if not owned:
+            managers.pop(me.identity, None)
+        elif last is not None and last.fields == owned and last.api_version == me.api_version:
+            # Equal fields keep the entry as it was read, with its time.
+            managers[me.identity] = last
+        else:
+            managers[me.identity] = me.owning(owned)
+        return new, managers
 
     def _compare(self, live: Object, new: Object, api_version: str) -> Comparison:
         if live is new:

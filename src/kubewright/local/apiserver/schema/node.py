@@ -91,14 +91,6 @@ class SchemaNode:
             compiler.fill(self, schema, preserve, name)
             return getattr(self, attribute)
 
-    @property
-    def is_struct_value(self) -> bool:
-        """Tell whether the API server's type holds this as a struct that is never absent.
-
-        OpenAPI documents of built-in kinds mark it with `default: {}` beside the reference.
-        """
-        return bool(self.name) and self.default == {}
-
     def with_fields(self, fields: Mapping[str, SchemaNode]) -> SchemaNode:
         """Return a copy that declares these fields as well."""
         node = SchemaNode()

@@ -158,6 +158,26 @@ class Context:
             raise
         self._expect_end(entry, uid)
 
+    def list(
+        self,
+        resource: Resource,
+        *,
+        namespace: str | None = None,
+        labels: Mapping[str, str] | None = None,
+        owner: str | None = None,
+    ) -> list[Object]:
+        """Read objects from their store, as fresh copies; `owner` is the UID of an owner."""
+        store = self.store(resource)
+        if owner is None:
+            return [entry.object() for entry in store.list(namespace=namespace, labels=labels)]
+        wanted = (labels or {}).items()
+        return [
+            entry.object()
+            for entry in store.owned_by(owner)
+            if namespace in (None, entry.meta.namespace)
+            and wanted <= (entry.meta.labels or {}).items()
+        ]
+
     async def _write(self, obj: Object, request: Awaitable[Object]) -> Object:
         try:
             result = await request
@@ -171,24 +191,3 @@ class Context:
     def _expect_end(self, entry: Entry | None, uid: str | None) -> None:
         if entry is not None and uid in (None, entry.meta.uid):
             self.expectations.deleted(self.request, entry)
-
-    def list(
-        self,
-        resource: Resource,
-        *,
-        namespace: str | None = None,
-        labels: Mapping[str, str] | None = None,
-        owner: str | None = None,
-    ) -> list[Object]:
-        """Read objects from their store, as fresh copies; `owner` is the UID of an owner."""
-        store = self.store(resource)
-        entries = (
-            store.list(namespace=namespace, labels=labels)
-            if owner is None
-            else store.owned_by(owner)
-        )
-        return [
-            entry.object()
-            for entry in entries
-            if namespace is None or entry.meta.namespace == namespace
-        ]

@@ -21,9 +21,8 @@ _DATE_TIME = re.compile(
     r"(\d{4}-\d{2}-\d{2})[Tt]([01]\d|2[0-3]):[0-5]\d:([0-5]\d|60)(\.\d+)?([Zz]|[+-]\d{2}:\d{2})"
 )
 _HOST_LABEL = re.compile(r"[a-zA-Z0-9_]([a-zA-Z0-9_-]{0,61}[a-zA-Z0-9_])?")
-_MAC = re.compile(
-    r"[0-9A-Fa-f]{2}(?:([:-])[0-9A-Fa-f]{2})(?:\1[0-9A-Fa-f]{2}){4}(?:(?:\1[0-9A-Fa-f]{2}){2})?"
-)
+_OCTET = "[0-9A-Fa-f]{2}"
+_MAC = re.compile(rf"{_OCTET}([:-]){_OCTET}(?:\1{_OCTET}){{4}}(?:(?:\1{_OCTET}){{2}})?")
 _HEX_RGB = r"(25[0-5]|2[0-4]\d|1?\d?\d)"
 
 

@@ -16,9 +16,8 @@ Step: TypeAlias = Callable[[Any], Iterator[Any]]
 
 _FIELD = re.compile(r"((?:\\.|[^.\[\\{}\s])+)")
 _FILTER = re.compile(r"\[\?\(\s*(@[^=!<>]*?)\s*(?:(==|!=|<=|>=|<|>)\s*(.+?))?\s*\)\]")
-_QUOTED = re.compile(
-    r"""\[\s*((?:'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*")(?:\s*,\s*(?:'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"))*)\s*\]"""
-)
+_STRING = r"""(?:'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*")"""
+_QUOTED = re.compile(rf"\[\s*({_STRING}(?:\s*,\s*{_STRING})*)\s*\]")
 _QUOTED_NAME = re.compile(r"""'((?:\\.|[^'\\])*)'|"((?:\\.|[^"\\])*)\"""")
 _INDEXES = re.compile(r"\[\s*(-?\d+(?:\s*,\s*-?\d+)*)\s*\]")
 _SLICE = re.compile(r"\[\s*(-?\d*)\s*:\s*(-?\d*)\s*(?::\s*(-?\d*)\s*)?\]")

@@ -1,7 +1,7 @@
 """What becomes of CustomResourceDefinitions over time: names, establishing, removal.
 
-The functions decide; the REST layer carries out. `DefinitionLifecycle` is the loop in between: it is
-told of every definition that changed, and writes through the function that it was given.
+The functions decide; the REST layer carries out. `DefinitionLifecycle` stands in between: one pass
+looks at all definitions and writes through the functions that it was given.
 """
 
 from __future__ import annotations
@@ -15,10 +15,24 @@ from kubewright.local.apiserver.crd.accepted_names import plan_names
 
 CLEANUP_FINALIZER = "customresourcecleanup.apiextensions.k8s.io"
 
+_PENDING = Condition(
+    "Terminating",
+    "True",
+    "InstanceDeletionPending",
+    "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon",
+)
+_IN_PROGRESS = Condition(
+    "Terminating",
+    "True",
+    "InstanceDeletionInProgress",
+    "CustomResource deletion is in progress",
+)
+_COMPLETED = Condition("Terminating", "False", "InstanceDeletionCompleted", "removed all instances")
+
 ListDefinitions: TypeAlias = Callable[[], Sequence[Object]]
 """Returns all definitions, each a fresh object."""
 WriteStatus: TypeAlias = Callable[[Object], Awaitable[None]]
-"""Writes the status of a definition; raises Conflict where it changed, NotFound where it is gone."""
+"""Writes the status of a definition."""
 DeleteInstances: TypeAlias = Callable[[Object], Awaitable[int]]
 """Deletes the objects of a definition's kind; returns how many are still there."""
 RemoveFinalizer: TypeAlias = Callable[[Object], Awaitable[None]]
@@ -33,48 +47,37 @@ def is_terminating(crd: Object) -> bool:
     )
 
 
-def plan_deletion(crd: Object) -> Object:
-    """Return the definition as DELETE leaves it: held by the cleanup finalizer.
+def plan_deletion(crd: Object, now: str) -> Object:
+    """Return the definition as DELETE stores and answers it: held by the cleanup finalizer.
 
-    The finalizer is not there before: only DELETE puts it on (`beginning deletion`).
+    The finalizer is not there before: only DELETE puts it on. A definition that is being deleted
+    already is returned as it is.
     """
-    finalizers = crd["metadata"].get("finalizers") or []
-    if CLEANUP_FINALIZER in finalizers:
+    metadata = dict(crd["metadata"])
+    if metadata.get("deletionTimestamp"):
         return crd
-    metadata = {**crd["metadata"], "finalizers": [*finalizers, CLEANUP_FINALIZER]}
-    return {**crd, "metadata": metadata}
+    metadata["deletionTimestamp"] = now
+    finalizers = metadata.get("finalizers") or []
+    if CLEANUP_FINALIZER not in finalizers:
+        metadata["finalizers"] = [*finalizers, CLEANUP_FINALIZER]
+    return {**crd, "metadata": metadata, "status": _with_condition(crd, _PENDING, now)}
 
 
-def plan_terminating(crd: Object, remaining: int | None, now: str) -> Object:
-    """Return the status of a definition that is being deleted.
+def plan_terminating(crd: Object, remaining: int, now: str) -> Object:
+    """Return the status of a definition whose objects are being deleted.
 
     Args:
         crd: the definition.
-        remaining: how many objects of its kind are left; None before the deletion of them began.
+        remaining: how many objects of its kind are left.
         now: the time to write into the condition when it changes.
     """
-    condition = Condition(
-        "Terminating",
-        "True",
-        "InstanceDeletionPending",
-        "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon",
-    )
-    if remaining is not None:
-        condition = _deletion_progress(remaining)
+    return _with_condition(crd, _IN_PROGRESS if remaining else _COMPLETED, now)
+
+
+def _with_condition(crd: Object, condition: Condition, now: str) -> Object:
     status = crd.get("status") or {}
     conditions = set_condition(status.get("conditions") or (), condition, now=now)
     return {**status, "conditions": conditions}
-
-
-def _deletion_progress(remaining: int) -> Condition:
-    if remaining:
-        return Condition(
-            "Terminating",
-            "True",
-            "InstanceDeletionInProgress",
-            "CustomResource deletion is in progress",
-        )
-    return Condition("Terminating", "False", "InstanceDeletionCompleted", "removed all instances")
 
 
 class DefinitionLifecycle:

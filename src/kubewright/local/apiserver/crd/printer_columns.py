@@ -9,6 +9,7 @@ from typing import Any
 
 from kubewright.api.resource import Object
 from kubewright.api.time import parse_time
+from kubewright.local.apiserver.builtin.table import format_duration
 from kubewright.local.apiserver.crd.json_path import JSONPath
 from kubewright.local.apiserver.crd.violation import format_value
 from kubewright.local.apiserver.kind import Column
@@ -87,36 +88,5 @@ def _age(value: Any, now: datetime) -> str | None:
     if not isinstance(value, str):
         return None
     with contextlib.suppress(ValueError):
-        return format_duration((now - parse_time(value)).total_seconds())
+        return format_duration(int((now - parse_time(value)).total_seconds()))
     return "<invalid>"
-
-
-def format_duration(seconds: float) -> str:
-    """Write a span of time as kubectl does, with two units at most: `7s`, `5m12s`, `3d4h`."""
-    total = int(seconds)
-    if total < -1:
-        return "<invalid>"
-    if total < 0:
-        return "0s"
-    minutes, hours, days = total // 60, total // 3600, total // 86400
-    if total < 120:
-        return f"{total}s"
-    if minutes < 10:
-        return _two(minutes, "m", total % 60, "s")
-    if minutes < 180:
-        return f"{minutes}m"
-    if hours < 8:
-        return _two(hours, "h", minutes % 60, "m")
-    if hours < 48:
-        return f"{hours}h"
-    if days < 8:
-        return _two(days, "d", hours % 24, "h")
-    if days < 730:
-        return f"{days}d"
-    if days < 2920:
-        return _two(days // 365, "y", days % 365, "d")
-    return f"{days // 365}y"
-
-
-def _two(large: int, large_unit: str, small: int, small_unit: str) -> str:
-    return f"{large}{large_unit}{small}{small_unit}" if small else f"{large}{large_unit}"

@@ -71,8 +71,5 @@ def _publish(node: dict[str, Any]) -> dict[str, Any]:
     if node.get("x-kubernetes-embedded-resource"):
         node["properties"] = {**(node.get("properties") or {}), **_type_and_metadata()}
         required = node.get("required") or []
-        node["required"] = [
-            *required,
-            *(key for key in ("apiVersion", "kind") if key not in required),
-        ]
+        node["required"] = list(dict.fromkeys([*required, "apiVersion", "kind"]))
     return node

@@ -85,6 +85,14 @@ class StructuralSchema:
         unknown.sort()
         return unknown
 
+    def prune_value(self, value: Any) -> list[str]:
+        """Drop undeclared fields of any value of this schema, in place; return their paths."""
+        unknown: list[str] = []
+        if type(value) is dict or type(value) is list:
+            self._prune(value, ROOT, unknown)
+        unknown.sort()
+        return unknown
+
     def _prune(self, value: Any, path: Path, unknown: list[str]) -> None:
         if type(value) is dict:
             self._prune_map(value, path, unknown, is_resource=self.is_embedded_resource)
@@ -133,9 +141,8 @@ class StructuralSchema:
         elif type(value) is list and self.items is not None:
             items = self.items
             for index, item in enumerate(value):
-                if item is None:
-                    if items.has_default and not items.nullable:
-                        value[index] = item = copy.deepcopy(items.default_value)
+                if item is None and items.has_default and not items.nullable:
+                    value[index] = item = copy.deepcopy(items.default_value)
                 if (type(item) is dict or type(item) is list) and items._walks:
                     items.default(item)
 

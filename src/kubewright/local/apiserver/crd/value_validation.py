@@ -359,9 +359,7 @@ def _compile_object(schema: Schema) -> Validate | None:
                         path, (path, key), "FieldValueInvalid", f'Invalid value: "": {detail}'
                     )
                 )
-        for name in needed:
-            if name not in value:
-                out.append(required(path, name))
+        out.extend([required(path, name) for name in needed if name not in value])
 
     return check
 

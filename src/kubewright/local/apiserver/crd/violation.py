@@ -62,7 +62,7 @@ class Violation:
 
 def format_number(number: float) -> str:
     """Write a number as Go's `%v` does: no fraction where there is none."""
-    if isinstance(number, float) and number.is_integer() and abs(number) < 1e21:
+    if number % 1 == 0 and abs(number) < 1e21:
         return str(int(number))
     return repr(number).replace("e+0", "e+").replace("e-0", "e-")
 

@@ -1,0 +1,133 @@
+"""The strategy of CustomResourceDefinition itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from copy import deepcopy
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from kubewright.api.errors import Cause
+from kubewright.api.resource import Object
+from kubewright.local.apiserver.crd.definition import default_definition, set_stored_version
+from kubewright.local.apiserver.crd.definition_validation import (
+    validate_definition,
+    validate_definition_status,
+    validate_definition_update,
+)
+from kubewright.local.apiserver.crd.formats import CHECKED_FORMATS, NUMBER_FORMATS
+from kubewright.local.apiserver.crd.schema_rules import children
+from kubewright.local.apiserver.kind import Column, Decoded, ServedKind, Strategy
+
+_CREATED_AT = Column(
+    "Created At",
+    "date",
+    description=(
+        "CreationTimestamp is a timestamp representing the server time when this object was "
+        "created. It is not guaranteed to be set in happens-before order across separate "
+        "operations. Clients may not set this value. It is represented in RFC3339 form and is in "
+        "UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: "
+        "https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md"
+        "#metadata"
+    ),
+)
+
+
+def definition_kind(builtin: ServedKind) -> ServedKind:
+    """Return the built-in kind of CustomResourceDefinition with its own rules in place."""
+    return replace(
+        builtin,
+        strategy=CRDStrategy(builtin.strategy),
+        reset_fields={"": (("status",),), "status": (("metadata",), ("spec",))},
+    )
+
+
+class CRDStrategy:
+    """The `Strategy` of CustomResourceDefinition; decoding is that of the built-in kind."""
+
+    has_generation = True
+    has_status = True
+    allow_create_on_update = False
+    allow_unconditional_update = False
+
+    def __init__(self, builtin: Strategy) -> None:
+        self._builtin = builtin
+
+    def decode(self, obj: Object) -> Decoded:
+        """Check types and drop unknown fields, as for any built-in kind."""
+        return self._builtin.decode(obj)
+
+    def default(self, obj: Object) -> None:
+        """Fill in names and the conversion strategy, in place."""
+        default_definition(obj)
+
+    def prepare_for_create(self, obj: Object) -> None:
+        """Start with an empty status that knows only the storage version."""
+        obj["status"] = {"conditions": None, "acceptedNames": {"plural": "", "kind": ""}}
+        set_stored_version(obj, [])
+
+    def prepare_for_update(self, obj: Object, old: Object) -> None:
+        """Keep the status; a new storage version is added to it at once."""
+        obj["status"] = deepcopy(old.get("status") or {})
+        set_stored_version(obj, obj["status"].get("storedVersions") or [])
+
+    def prepare_for_status_update(self, obj: Object, old: Object) -> None:
+        """Keep all but the status."""
+        metadata = deepcopy(old["metadata"])
+        for key in ("resourceVersion", "managedFields"):
+            if key in obj["metadata"]:
+                metadata[key] = obj["metadata"][key]
+        obj["metadata"] = metadata
+        obj["spec"] = deepcopy(old["spec"])
+
+    def validate(self, obj: Object) -> list[Cause]:
+        """Return what is wrong with a new definition."""
+        return validate_definition(obj)
+
+    def validate_update(self, obj: Object, old: Object) -> list[Cause]:
+        """Return what is wrong with a change."""
+        return validate_definition_update(obj, old)
+
+    def validate_status_update(self, obj: Object, old: Object) -> list[Cause]:
+        """Return what is wrong with a change through `/status`."""
+        return validate_definition_status(obj, old)
+
+    def selectable_fields(self, obj: Object) -> Mapping[str, str]:
+        """Return nothing: only name and namespace can be selected."""
+        return {}
+
+    def selectable_field_names(self) -> frozenset[str]:
+        """Return nothing: only name and namespace can be selected."""
+        return frozenset()
+
+    def warnings(self, obj: Object, old: Object | None) -> list[str]:
+        """Name the formats that are stored and never checked; those known before are not told."""
+        before = set(_unknown_formats(old)) if old is not None else set()
+        return [
+            f'unrecognized format "{name}"'
+            for name in dict.fromkeys(_unknown_formats(obj))
+            if name not in before
+        ]
+
+    def columns(self) -> list[Column]:
+        """Return the Table columns."""
+        return [self._builtin.columns()[0], _CREATED_AT]
+
+    def cells(self, obj: Object, now: datetime) -> list[Any]:
+        """Return the Table cells of a definition."""
+        metadata = obj["metadata"]
+        return [metadata.get("name", ""), metadata.get("creationTimestamp")]
+
+
+def _unknown_formats(crd: Object) -> Iterator[str]:
+    for version in (crd.get("spec") or {}).get("versions") or ():
+        yield from _formats_of((version.get("schema") or {}).get("openAPIV3Schema") or {})
+
+
+def _formats_of(schema: Mapping[str, Any]) -> Iterator[str]:
+    name = schema.get("format")
+    if name and name not in CHECKED_FORMATS and name not in NUMBER_FORMATS:
+        yield name
+    for _, child in children(schema, ""):
+        yield from _formats_of(child)

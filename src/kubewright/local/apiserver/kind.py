@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from kubewright.api.errors import Cause
 from kubewright.api.resource import Object, Resource
-from kubewright.local.apiserver.schema.node import SchemaNode
+
+if TYPE_CHECKING:
+    from kubewright.local.apiserver.schema.node import SchemaNode
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,55 @@
+"""What a cluster has from its first moment: namespaces, and the Service of the API itself."""
+
+from __future__ import annotations
+
+from kubewright.api.errors import AlreadyExists
+from kubewright.api.resource import Object
+from kubewright.local.apiserver.authentication import ADMIN
+from kubewright.local.apiserver.exchange import Request, encode_json
+from kubewright.local.apiserver.server import APIServer
+
+NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
+SERVICE_IP = "10.96.0.1"
+_USER_AGENT = "kube-apiserver/kubewright"
+
+
+async def ensure_first_objects(server: APIServer) -> None:
+    """Create what is missing; what is there stays as it is."""
+    for namespace in NAMESPACES:
+        if server.store.get(f"/registry/core/namespaces/{namespace}") is None:
+            await _create(server, "/api/v1/namespaces", _namespace(namespace))
+    if server.store.get("/registry/core/services/default/kubernetes") is None:
+        await _create(server, "/api/v1/namespaces/default/services", _kubernetes_service())
+
+
+def _namespace(name: str) -> Object:
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+
+
+def _kubernetes_service() -> Object:
+    labels = {"component": "apiserver", "provider": "kubernetes"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": "kubernetes", "labels": labels},
+        "spec": {
+            "clusterIP": SERVICE_IP,
+            "clusterIPs": [SERVICE_IP],
+            "ipFamilies": ["IPv4"],
+            "ipFamilyPolicy": "SingleStack",
+            "ports": [{"name": "https", "port": 443, "protocol": "TCP", "targetPort": 6443}],
+        },
+    }
+
+
+async def _create(server: APIServer, path: str, obj: Object) -> None:
+    request = Request(
+        "POST",
+        path,
+        headers={"content-type": ["application/json"], "user-agent": [_USER_AGENT]},
+        body=encode_json(obj),
+    )
+    answer = await server.handle(request, ADMIN)
+    body = getattr(answer, "body", b"")
+    if answer.status not in (201, AlreadyExists.default_code):
+        raise RuntimeError(f"{path}: {answer.status} {body.decode()}")

@@ -1,0 +1,63 @@
+"""Who owns which fields: the door to `apply` for the verbs."""
+
+from __future__ import annotations
+
+from kubewright.api.resource import Object
+from kubewright.api.time import format_time
+from kubewright.local.apiserver.apply.apply import apply_object, track_update
+from kubewright.local.apiserver.apply.managers import ManagerIdentity
+from kubewright.local.apiserver.options import WriteOptions
+from kubewright.local.apiserver.rest.call import Call
+
+
+def identify(call: Call, options: WriteOptions, subresource: str = "") -> ManagerIdentity:
+    """Tell who writes: the fieldManager, or else the program that the User-Agent names."""
+    name = options.field_manager
+    if not name:
+        name = call.request.header("user-agent").partition("/")[0][:128] or "unknown"
+    return ManagerIdentity(name, call.kind.resource.api_version, subresource)
+
+
+def track(
+    call: Call, options: WriteOptions, live: Object | None, new: Object, subresource: str = ""
+) -> Object:
+    """Return the new object with managedFields that say what the write changed."""
+    return track_update(
+        live,
+        new,
+        schema=call.kind.schema,
+        manager=identify(call, options, subresource),
+        now=format_time(call.backend.now()),
+        reset=call.kind.reset_fields.get(subresource, ()),
+    )
+
+
+def apply(
+    call: Call, options: WriteOptions, live: Object | None, config: Object, subresource: str = ""
+) -> Object:
+    """Return the live object with a configuration applied.
+
+    Raises:
+        Conflict: other managers own fields that the configuration would change.
+        BadRequest: the configuration is of another type.
+        APIError: it does not fit the schema.
+    """
+
+    def complete(obj: Object) -> None:
+        decoded = call.kind.strategy.decode(obj).obj
+        call.kind.strategy.default(decoded)
+        if decoded is not obj:
+            obj.clear()
+            obj.update(decoded)
+
+    return apply_object(
+        live,
+        config,
+        schema=call.kind.schema,
+        manager=identify(call, options, subresource),
+        now=format_time(call.backend.now()),
+        force=bool(options.force),
+        default=complete,
+        reset=call.kind.reset_fields.get(subresource, ()),
+        kind=call.kind.resource.kind,
+    )

@@ -1,0 +1,155 @@
+"""The HTTPS listener: aiohttp's low-level server in front of `APIServer.handle`."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ssl
+from typing import Any
+
+from aiohttp import web
+from aiohttp.web_request import BaseRequest
+
+from kubewright.local.apiserver.bodies import MAX_BODY
+from kubewright.local.apiserver.exchange import (
+    Request,
+    Response,
+    StreamResponse,
+    collect_headers,
+    parse_query,
+)
+from kubewright.local.apiserver.server import APIServer
+
+_MAX_LINE = 65536
+_COMPRESS_FROM = 128 * 1024
+_CLOSE_SECONDS = 2.0
+
+
+class Listener:
+    """Takes requests from the network for an API server, on the loopback interface by default."""
+
+    def __init__(
+        self,
+        server: APIServer,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        self._server = server
+        self._host = host
+        self._port = port
+        self._tls = tls
+        self._web: web.Server[BaseRequest] | None = None
+        self._listening: asyncio.Server | None = None
+
+    @property
+    def url(self) -> str:
+        """Where the server is reached."""
+        return f"{'https' if self._tls else 'http'}://{self._host}:{self._port}"
+
+    async def start(self) -> None:
+        """Begin to listen; port 0 becomes a free one.
+
+        Raises:
+            OSError: the port is taken.
+        """
+        self._web = web.Server(
+            self._handle,
+            access_log=None,
+            max_line_size=_MAX_LINE,
+            max_field_size=_MAX_LINE,
+            keepalive_timeout=120,
+        )
+        loop = asyncio.get_running_loop()
+        self._listening = await loop.create_server(
+            self._web, self._host, self._port, ssl=self._tls, backlog=512
+        )
+        self._port = self._listening.sockets[0].getsockname()[1]
+        self._server.address = f"{self._host}:{self._port}"
+
+    async def stop(self) -> None:
+        """Stop listening and close all connections."""
+        if self._listening:
+            self._listening.close()
+        if self._web:
+            await self._web.shutdown(_CLOSE_SECONDS)
+        self._web = self._listening = None
+
+    async def _handle(self, http: BaseRequest) -> web.StreamResponse:
+        request = await _read(http)
+        answer = await self._server.handle(request)
+        if isinstance(answer, Response):
+            return _whole(request, answer)
+        return await _stream(http, answer)
+
+
+async def _read(http: BaseRequest) -> Request:
+    url = http.rel_url
+    request = Request(
+        method=http.method,
+        path=url.path,
+        query=parse_query(url.raw_query_string),
+        headers=collect_headers(http.headers.items()),
+    )
+    if http.can_read_body:
+        request.body = await _read_body(http)
+    if http.transport is not None:
+        _read_certificate(http.transport, request)
+    return request
+
+
+async def _read_body(http: BaseRequest) -> bytes:
+    """Read the body, and not much more of one that is too large than tells that it is."""
+    chunks: list[bytes] = []
+    size = 0
+    async for chunk in http.content.iter_any():
+        size += len(chunk)
+        if size > MAX_BODY:
+            return b"\0" * (MAX_BODY + 1)
+        chunks.append(chunk)
+    return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+
+
+def _read_certificate(transport: asyncio.Transport, request: Request) -> None:
+    certificate: dict[str, Any] | None = transport.get_extra_info("peercert")
+    if not certificate:
+        return
+    names = [pair for group in certificate.get("subject", ()) for pair in group]
+    request.common_name = next((v for k, v in names if k == "commonName"), "")
+    request.organizations = tuple(v for k, v in names if k == "organizationName")
+
+
+def _whole(request: Request, answer: Response) -> web.Response:
+    response = web.Response(status=answer.status, body=answer.body)
+    headers = response.headers
+    headers["Content-Type"] = answer.content_type
+    headers["Cache-Control"] = "no-cache, private"
+    for name, value in answer.headers:
+        headers.add(name, value)
+    # As kube-apiserver: small answers are not worth the CPU.
+    if len(answer.body) >= _COMPRESS_FROM and "gzip" in request.header("accept-encoding"):
+        response.enable_compression(web.ContentCoding.gzip)
+    return response
+
+
+async def _stream(http: BaseRequest, answer: StreamResponse) -> web.StreamResponse:
+    response = web.StreamResponse(status=answer.status)
+    response.headers["Content-Type"] = answer.content_type
+    response.headers["Cache-Control"] = "no-cache, private"
+    for name, value in answer.headers:
+        response.headers.add(name, value)
+    response.enable_chunked_encoding()
+    chunks = answer.chunks
+    try:
+        await response.prepare(http)
+        # A client that went away ends the stream; it is no fault of the server.
+        with contextlib.suppress(ConnectionError):
+            async for chunk in chunks:
+                await response.write(chunk)
+            await response.write_eof()
+    finally:
+        close = getattr(chunks, "aclose", None)
+        if close is not None:
+            await close()
+    return response

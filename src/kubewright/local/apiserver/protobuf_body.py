@@ -1,0 +1,26 @@
+"""Protobuf bodies: the door to `protobuf` for the verbs."""
+
+from __future__ import annotations
+
+from kubewright.api.resource import Object
+
+
+def decode(body: bytes) -> Object:
+    """Decode a body of one of the built-in kinds.
+
+    Raises:
+        BadRequest: it is not what its envelope says.
+    """
+    # Most requests are JSON: the first protobuf body loads its decoder.
+    from kubewright.local.apiserver.protobuf import decode_body
+
+    return decode_body(body)
+
+
+def decode_options(body: bytes) -> Object:
+    """Decode a body of DeleteOptions.
+
+    Raises:
+        BadRequest: it is not what its envelope says.
+    """
+    return decode(body)

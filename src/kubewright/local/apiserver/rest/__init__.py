@@ -1,0 +1,1 @@
+"""The verbs, generic over `ServedKind`."""

@@ -1,0 +1,95 @@
+"""Which verb answers a request to a kind."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TypeAlias
+
+from kubewright.api.errors import MethodNotAllowed, NotFound
+from kubewright.local.apiserver.exchange import Answer, Verb
+from kubewright.local.apiserver.kind import ServedKind
+from kubewright.local.apiserver.request import RequestInfo
+from kubewright.local.apiserver.rest.call import Call
+from kubewright.local.apiserver.rest.create import create
+from kubewright.local.apiserver.rest.delete import delete, delete_collection
+from kubewright.local.apiserver.rest.get import get
+from kubewright.local.apiserver.rest.list import list_objects
+from kubewright.local.apiserver.rest.patch import patch
+from kubewright.local.apiserver.rest.update import update
+from kubewright.local.apiserver.rest.watch import watch
+
+Handler: TypeAlias = Callable[[Call], Awaitable[Answer]]
+
+_MAIN: dict[str, Handler] = {
+    Verb.GET: get,
+    Verb.LIST: list_objects,
+    Verb.WATCH: watch,
+    Verb.CREATE: create,
+    Verb.UPDATE: update,
+    Verb.PATCH: patch,
+    Verb.DELETE: delete,
+    Verb.DELETE_COLLECTION: delete_collection,
+}
+_STATUS: dict[str, Handler] = {Verb.GET: get, Verb.UPDATE: update, Verb.PATCH: patch}
+
+
+def missing_resource() -> NotFound:
+    """Build the answer for a path that names nothing."""
+    return NotFound("the server could not find the requested resource")
+
+
+def method_not_allowed() -> MethodNotAllowed:
+    """Build the answer for a method that a path does not take."""
+    return MethodNotAllowed("the server does not allow this method on the requested resource")
+
+
+def find_handler(
+    kind: ServedKind, info: RequestInfo, method: str, others: dict[tuple[str, str], Handler]
+) -> Handler:
+    """Return what answers a request.
+
+    `others` holds the verbs of subresources beside status, by (subresource, verb).
+
+    Raises:
+        NotFound: the path names no resource or subresource.
+        MethodNotAllowed: it names one that does not take the method.
+    """
+    if method == "HEAD" or len(info.parts) > 3:
+        raise method_not_allowed() if len(info.parts) <= 3 else missing_resource()
+    namespaced = kind.resource.namespaced
+    own_namespace = bool(info.namespace) and info.resource != "namespaces"
+    if namespaced and info.name and not info.namespace:
+        raise missing_resource()
+    if not namespaced and own_namespace:
+        raise missing_resource()
+    if info.subresource:
+        return _find_subresource(kind, info, others)
+    is_all = namespaced and not info.namespace
+    if is_all and info.verb not in (Verb.LIST, Verb.WATCH):
+        raise method_not_allowed()
+    handler = _MAIN.get(info.verb)
+    on_item = info.verb in (Verb.GET, Verb.UPDATE, Verb.PATCH, Verb.DELETE)
+    watching_one = info.verb == Verb.WATCH and bool(info.name)
+    if handler is None or info.verb not in kind.verbs:
+        raise method_not_allowed()
+    if on_item != bool(info.name) and not watching_one:
+        raise method_not_allowed()
+    return handler
+
+
+def _find_subresource(
+    kind: ServedKind, info: RequestInfo, others: dict[tuple[str, str], Handler]
+) -> Handler:
+    name = info.subresource
+    served = name in kind.subresources
+    served = served or (name == "status" and kind.strategy.has_status)
+    served = served or (name == "scale" and kind.scale is not None)
+    if not served:
+        if kind.is_custom:
+            resource = kind.resource
+            raise NotFound.of(resource.group, resource.plural, info.name)
+        raise missing_resource()
+    handler = _STATUS.get(info.verb) if name == "status" else others.get((name, info.verb))
+    if handler is None:
+        raise method_not_allowed()
+    return handler

@@ -1,0 +1,237 @@
+"""The API server: from a request to its answer."""
+
+from __future__ import annotations
+
+import logging
+import random
+import time
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from kubewright.api.errors import APIError, InternalError, KubewrightError
+from kubewright.local.apiserver.admission import Admission, Plugin
+from kubewright.local.apiserver.authentication import ADMIN, Authenticator, impersonated
+from kubewright.local.apiserver.authorization import (
+    AuthenticatedMayAll,
+    Authorizer,
+    forbidden,
+)
+from kubewright.local.apiserver.backend import Backend
+from kubewright.local.apiserver.builtin import builtin_kinds
+from kubewright.local.apiserver.discovery import Discovery
+from kubewright.local.apiserver.exchange import (
+    Answer,
+    Request,
+    Response,
+    StreamResponse,
+    User,
+    Verb,
+    encode_json,
+    json_response,
+    text_response,
+)
+from kubewright.local.apiserver.health import answer_health
+from kubewright.local.apiserver.kind import ServedKind
+from kubewright.local.apiserver.metrics import Metrics
+from kubewright.local.apiserver.namespace_lifecycle import NamespaceLifecycle
+from kubewright.local.apiserver.negotiation import Media, negotiate
+from kubewright.local.apiserver.registry import Registry
+from kubewright.local.apiserver.representation import represent
+from kubewright.local.apiserver.request import RequestInfo, parse_request
+from kubewright.local.apiserver.rest.call import Call
+from kubewright.local.apiserver.rest.routes import Handler, find_handler, missing_resource
+from kubewright.local.apiserver.version import build_version
+from kubewright.local.store import VersionedStore
+
+if TYPE_CHECKING:
+    from kubewright.local.apiserver.memory import MemoryTransport
+
+logger = logging.getLogger(__name__)
+
+
+class APIServer:
+    """A Kubernetes API server over a `VersionedStore`.
+
+    `handle` answers one request, whoever carries it: the HTTPS listener, or `MemoryTransport` for
+    clients in the same process. The server itself starts no task; `run` does what goes on in the
+    background and ends by cancellation.
+
+    Args:
+        store: the objects.
+        authenticator: tells who asks.
+        authorizer: decides who may; everybody known may all by default.
+        plugins: admission plugins after those that are always there.
+        now, monotonic, rng: time and randomness.
+    """
+
+    def __init__(
+        self,
+        store: VersionedStore,
+        *,
+        authenticator: Authenticator | None = None,
+        authorizer: Authorizer | None = None,
+        plugins: Sequence[Plugin] = (),
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        monotonic: Callable[[], float] = time.monotonic,
+        rng: random.Random | None = None,
+    ) -> None:
+        self.registry = Registry(builtin_kinds())
+        self.backend = Backend(store, self.registry, now=now, monotonic=monotonic, rng=rng)
+        self.admission = Admission([NamespaceLifecycle(store), *plugins])
+        self.metrics = Metrics()
+        self.ready = False
+        self.address = ""
+        self._authenticator = authenticator or Authenticator()
+        self._authorizer = authorizer or AuthenticatedMayAll()
+        self._discovery = Discovery(self.registry)
+        self._subresources: dict[tuple[str, str], Handler] = {}
+
+    @property
+    def store(self) -> VersionedStore:
+        """The objects."""
+        return self.backend.store
+
+    async def handle(self, request: Request, user: User | None = None) -> Answer:
+        """Answer a request. `user` is who asks, where the carrier knows it already.
+
+        It raises nothing but cancellation: what goes wrong is answered as a Status.
+        """
+        started = self.backend.monotonic()
+        info = parse_request(request)
+        try:
+            answer = await self._answer(request, info, user)
+        except APIError as error:
+            answer = self._refuse(request, error)
+        except KubewrightError as error:
+            answer = self._refuse(request, InternalError(f"Internal error occurred: {error}"))
+        except Exception as error:
+            # The server must outlive a fault in the handling of one request, and say so.
+            logger.exception("%s %s failed", request.method, request.path)
+            answer = self._refuse(request, InternalError(f"Internal error occurred: {error!r}"))
+        if request.warnings:
+            texts = dict.fromkeys(request.warnings)
+            answer.headers += [("Warning", f'299 - "{_quote(text)}"') for text in texts]
+        self.metrics.count(
+            info.verb, info.group, info.version, info.resource, info.subresource, answer.status
+        )
+        if not isinstance(answer, StreamResponse):
+            self.metrics.observe(self.backend.monotonic() - started)
+        return answer
+
+    async def _answer(self, request: Request, info: RequestInfo, user: User | None) -> Answer:
+        asking = user or self._authenticator.authenticate(request)
+        acting = impersonated(request)
+        if acting is not None:
+            asking = acting
+        request.user = asking
+        if not self._authorizer.allows(asking, info, request.path):
+            raise forbidden(asking, info, request.path)
+        if not info.is_resource:
+            return self._answer_path(request)
+        kind = self.registry.find(info.group, info.version, info.resource)
+        if kind is None:
+            return self._answer_unknown(info)
+        handler = find_handler(kind, info, request.method, self._subresources)
+        if kind.deprecation_warning:
+            request.warnings.append(kind.deprecation_warning)
+        streams = info.verb in (Verb.LIST, Verb.WATCH)
+        media = negotiate(request.header("accept"), streams=streams)
+        storage = self.backend.storage(kind)
+        return await handler(
+            Call(self.backend, self.admission, request, info, kind, storage, media)
+        )
+
+    def _answer_unknown(self, info: RequestInfo) -> Response:
+        if info.group and not self.registry.is_builtin_group(info.group):
+            return page_not_found()
+        raise missing_resource()
+
+    def _answer_path(self, request: Request) -> Response:
+        """Answer a path that names no resource: discovery, health, version, metrics."""
+        segments = request.path.strip("/").split("/")
+        root = segments[0]
+        if request.method not in ("GET", "HEAD"):
+            return text_response(405, "405: Method Not Allowed")
+        if root in ("api", "apis"):
+            found = self._discovery.answer(request, segments, self.address)
+            if found is None and (root == "api" or self._is_known_group(segments)):
+                raise missing_resource()
+            return found or page_not_found()
+        if root in ("healthz", "livez", "readyz"):
+            return answer_health(request, segments, ready=self.ready) or page_not_found()
+        if segments == ["version"]:
+            body = encode_json(build_version())
+            return represent(request, negotiate(request.header("accept")), 200, body)
+        if segments == ["metrics"]:
+            return self.metrics.render(
+                watches=len(self.backend.hub),
+                objects=len(self.store),
+                revision=self.store.revision,
+            )
+        if segments == [""]:
+            return json_response(200, {"paths": self._paths()})
+        return page_not_found()
+
+    def _is_known_group(self, segments: Sequence[str]) -> bool:
+        return len(segments) > 1 and self.registry.is_builtin_group(segments[1])
+
+    def _paths(self) -> list[str]:
+        groups = self.registry.groups()
+        versions = [f"{group}/{v}" for group in groups for v in self.registry.group_versions(group)]
+        paths = [f"/apis/{path}" for path in (*groups, *versions)]
+        fixed = ["/.well-known/openid-configuration", "/api", "/api/v1", "/apis"]
+        last = [
+            "/healthz",
+            "/livez",
+            "/metrics",
+            "/openapi/v2",
+            "/openapi/v3",
+            "/readyz",
+            "/version",
+        ]
+        return [*fixed, *sorted(paths), *last]
+
+    def _refuse(self, request: Request, error: APIError) -> Response:
+        try:
+            media = Media(negotiate(request.header("accept"), convertible=False).media_type)
+        except APIError:
+            media = Media()
+        answer = represent(request, media, error.code, encode_json(error.to_status()))
+        if error.retry_after:
+            answer.headers.append(("Retry-After", str(error.retry_after)))
+        return answer
+
+    def transport(self, user: User = ADMIN) -> MemoryTransport:
+        """Return a client's transport into this server, without a network."""
+        from kubewright.local.apiserver.memory import MemoryTransport
+
+        return MemoryTransport(self, user)
+
+    def serve_subresources(self, handlers: Mapping[tuple[str, str], Handler]) -> None:
+        """Add verbs of subresources, by (subresource, verb)."""
+        self._subresources.update(handlers)
+
+    def kind(self, group: str, version: str, plural: str) -> ServedKind:
+        """Return a kind that the server serves.
+
+        Raises:
+            LookupError: it does not.
+        """
+        return self.backend.storage_of(group, version, plural).kind
+
+    def close(self) -> None:
+        """End all watches and close the store."""
+        self.ready = False
+        self.backend.hub.close()
+        self.store.close()
+
+
+def page_not_found() -> Response:
+    """Build the answer for a path that nothing is at."""
+    return text_response(404, "404 page not found\n")
+
+
+def _quote(text: str) -> str:
+    r"""Escape a warning's text as an HTTP quoted-string: `"` and `\`."""
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", " ")

@@ -1,0 +1,139 @@
+"""A whole API server with its listener, started and stopped as one."""
+
+from __future__ import annotations
+
+import secrets
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kubewright.local.apiserver.authentication import ADMIN, Authenticator
+from kubewright.local.apiserver.bootstrap import ensure_first_objects
+from kubewright.local.apiserver.certificates import Certificates, ensure_certificates
+from kubewright.local.apiserver.exchange import User
+from kubewright.local.apiserver.kubeconfig import build_kubeconfig, write_kubeconfig
+from kubewright.local.apiserver.memory import MemoryTransport
+from kubewright.local.apiserver.server import APIServer
+from kubewright.local.store import VersionedStore, WriteAheadLog
+
+if TYPE_CHECKING:
+    from kubewright.local.apiserver.listener import Listener
+
+
+@dataclass(frozen=True, slots=True)
+class ServerOptions:
+    """How to run a server.
+
+    Without a `folder` certificates live in a temporary one and objects only in memory; with one,
+    `persistent` keeps the objects in a write-ahead file there, and `fsync` has each write wait for
+    the disk. Without `listening` there is no port: only `client_transport` reaches the server.
+    """
+
+    folder: Path | None = None
+    host: str = "127.0.0.1"
+    port: int = 0
+    listening: bool = True
+    persistent: bool = False
+    fsync: bool = False
+
+
+class RunningServer:
+    """An API server that answers."""
+
+    def __init__(
+        self,
+        server: APIServer,
+        listener: Listener | None,
+        certificates: Certificates | None,
+        token: str,
+    ) -> None:
+        self.server = server
+        self.token = token
+        self._listener = listener
+        self._certificates = certificates
+
+    @property
+    def url(self) -> str:
+        """Where the server listens.
+
+        Raises:
+            RuntimeError: it does not listen.
+        """
+        if self._listener is None:
+            raise RuntimeError("the server has no port: start it with listening=True")
+        return self._listener.url
+
+    def kubeconfig(self, path: Path) -> Path:
+        """Write the administrator's kubeconfig and return its path."""
+        ca = self._certificates.ca if self._certificates else None
+        write_kubeconfig(path, build_kubeconfig(self.url, ca, self.token))
+        return path
+
+    def client_transport(self, user: User = ADMIN) -> MemoryTransport:
+        """Return a transport for a `Client` in this process."""
+        return MemoryTransport(self.server, user)
+
+
+@asynccontextmanager
+async def serve(
+    options: ServerOptions | None = None, *, store: VersionedStore | None = None
+) -> AsyncIterator[RunningServer]:
+    """Run an API server while the context lasts.
+
+    It is ready when the context is entered: the first namespaces are there. What comes from
+    outside is refused before.
+
+    Raises:
+        OSError: the port is taken.
+        LogCorrupted: the write-ahead file is damaged.
+    """
+    options = options or ServerOptions()
+    with tempfile.TemporaryDirectory(prefix="kubewright-") as temporary:
+        folder = options.folder or Path(temporary)
+        certificates = None
+        token = secrets.token_hex(24)
+        if options.listening:
+            addresses = dict.fromkeys(["127.0.0.1", "10.96.0.1", options.host])
+            certificates = ensure_certificates(folder, list(addresses), datetime.now(UTC))
+            token = certificates.token
+        server = APIServer(
+            store or _open_store(options),
+            authenticator=Authenticator({token: ADMIN}),
+        )
+        try:
+            await ensure_first_objects(server)
+            async with _listen(server, options, certificates) as listener:
+                server.ready = True
+                yield RunningServer(server, listener, certificates, token)
+        finally:
+            server.close()
+
+
+def _open_store(options: ServerOptions) -> VersionedStore:
+    if not options.persistent or options.folder is None:
+        return VersionedStore()
+    log = WriteAheadLog(options.folder / "objects.wal", fsync=options.fsync)
+    return VersionedStore(log=log)
+
+
+@asynccontextmanager
+async def _listen(
+    server: APIServer, options: ServerOptions, certificates: Certificates | None
+) -> AsyncIterator[Listener | None]:
+    if certificates is None:
+        yield None
+        return
+    from kubewright.local.apiserver.listener import Listener
+
+    tls = certificates.tls_context()
+    listener = Listener(server, host=options.host, port=options.port, tls=tls)
+    await listener.start()
+    try:
+        yield listener
+    finally:
+        server.backend.hub.close()
+        await listener.stop()

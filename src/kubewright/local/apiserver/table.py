@@ -1,0 +1,62 @@
+"""Tables, and objects reduced to their metadata (meta.k8s.io)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+
+from kubewright.api.resource import Object
+from kubewright.local.apiserver.kind import Column, ServedKind
+
+
+def build_columns(kind: ServedKind) -> list[Object]:
+    """Build the column definitions of a kind's Table."""
+    return [_column(column) for column in kind.strategy.columns()]
+
+
+def _column(column: Column) -> Object:
+    return {
+        "name": column.name,
+        "type": column.type,
+        "format": column.format,
+        "description": column.description,
+        "priority": column.priority,
+    }
+
+
+def build_row(kind: ServedKind, obj: Object, include: str, version: str, now: datetime) -> Object:
+    """Build the row of an object. `include` is `Metadata`, `Object` or `None`."""
+    shown: Object | None = build_partial(obj, version)
+    if include == "Object":
+        shown = obj
+    elif include == "None":
+        shown = None
+    return {"cells": kind.strategy.cells(obj, now), "object": shown}
+
+
+def build_table(
+    kind: ServedKind,
+    objects: Iterable[Object],
+    metadata: Object,
+    *,
+    include: str,
+    version: str,
+    now: datetime,
+) -> Object:
+    """Build a whole Table."""
+    return {
+        "kind": "Table",
+        "apiVersion": f"meta.k8s.io/{version}",
+        "metadata": metadata,
+        "columnDefinitions": build_columns(kind),
+        "rows": [build_row(kind, obj, include, version, now) for obj in objects],
+    }
+
+
+def build_partial(obj: Object, version: str) -> Object:
+    """Reduce an object to its metadata."""
+    return {
+        "kind": "PartialObjectMetadata",
+        "apiVersion": f"meta.k8s.io/{version}",
+        "metadata": obj.get("metadata") or {},
+    }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 from kubewright.local.apiserver.apply.field_set import FieldSet, Tree, is_member
@@ -10,31 +11,29 @@ from kubewright.local.apiserver.apply.path_element import (
     field_element,
     item_element,
 )
+from kubewright.local.apiserver.schema.json_value import is_equal
 from kubewright.local.apiserver.schema.node import DEDUCED, SchemaNode
+
+_MAP_OR_NULL = (dict, type(None))
 
 
 def merge_values(live: Any, config: Any, node: SchemaNode) -> Any:
     """Return the live value with the configuration laid over it.
 
-    Neither is changed; the result shares their parts. Lists with keys and sets merge by item: an
-    item that only the live list has keeps its place, shared items follow the configuration's order.
+    Neither is changed; the result shares their parts, and is the live value itself where the
+    configuration changes nothing. Lists with keys and sets merge by item: an item that only the
+    live list has keeps its place, shared items follow the configuration's order.
     """
-    if live is config:
-        return config
     kind = node.kind
-    if kind == "scalar":
-        return config
     if kind == "object":
-        if node.map_type == "atomic" or not (live or config):
-            return config
+        if node.map_type != "atomic" and (live or config):
+            return _merge_maps(live, config, node)
+    elif kind == "array":
+        if node.list_type != "atomic" and (live or config):
+            return _merge_lists(live, config, node)
+    elif kind == "untyped" and live and type(live) is dict and type(config) in _MAP_OR_NULL:
         return _merge_maps(live, config, node)
-    if kind == "array":
-        if node.list_type == "atomic" or not (live or config):
-            return config
-        return _merge_lists(live, config, node)
-    if type(live) is dict and live and (config is None or type(config) is dict):
-        return _merge_maps(live, config, node)
-    return config
+    return live if is_equal(live, config) else config
 
 
 def _merge_maps(live: Any, config: Any, node: SchemaNode) -> Any:
@@ -42,14 +41,16 @@ def _merge_maps(live: Any, config: Any, node: SchemaNode) -> Any:
         return config
     if type(config) is not dict or not config:
         return live
-    merged = dict(live)
     fields, others = node.fields, node.values or DEDUCED
+    changed: dict[str, Any] = {}
     for name, value in config.items():
-        if name in live:
-            merged[name] = merge_values(live[name], value, fields.get(name) or others)
-        else:
-            merged[name] = value
-    return merged
+        if name not in live:
+            changed[name] = value
+            continue
+        merged = merge_values(live[name], value, fields.get(name) or others)
+        if merged is not live[name]:
+            changed[name] = merged
+    return {**live, **changed} if changed else live
 
 
 def _merge_lists(live: Any, config: Any, node: SchemaNode) -> Any:
@@ -59,7 +60,9 @@ def _merge_lists(live: Any, config: Any, node: SchemaNode) -> Any:
         return live
     lefts = [(_place(item, node), item) for item in live]
     rights = [(item_element(item, node), item) for item in config]
-    return _ListMerge(lefts, rights, node.items).run()
+    merged = _ListMerge(lefts, rights, node.items).run()
+    same = len(merged) == len(live) and all(map(operator.is_, merged, live))
+    return live if same else merged
 
 
 def _place(item: Any, node: SchemaNode) -> str:

@@ -44,8 +44,8 @@ def test_refuses_what_is_no_object(patch: Any, message: str) -> None:
 
 KEYS = st.sampled_from(["a", "b", "c"])
 VALUES = st.recursive(
-    st.one_of(st.none(), st.integers(0, 3), KEYS),
-    lambda inner: st.one_of(st.lists(inner, max_size=2), st.dictionaries(KEYS, inner, max_size=3)),
+    st.one_of(st.none(), st.integers(0, 3), st.lists(KEYS, max_size=2)),
+    lambda inner: st.dictionaries(KEYS, inner, max_size=3),
     max_leaves=8,
 )
 OBJECTS = st.dictionaries(KEYS, VALUES, max_size=3)

@@ -1,0 +1,103 @@
+"""The controllers of a cluster: ordinary API clients, written with `kubewright.runtime`.
+
+They run beside our API server, and beside a real kube-apiserver just the same: nothing here knows
+which one answers. Each can be switched on by its kube-controller-manager name; `scheduler` stands
+for kube-scheduler.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from kubewright.api.errors import ConfigurationError
+from kubewright.local.controllers.deployment import build_deployment_controller
+from kubewright.local.controllers.garbage_collector import GarbageCollector
+from kubewright.local.controllers.namespace import build_namespace_controller
+from kubewright.local.controllers.node_lifecycle import (
+    build_node_lifecycle_controller,
+    build_taint_eviction_controller,
+)
+from kubewright.local.controllers.replicaset import build_replicaset_controller
+from kubewright.local.controllers.scheduler import build_scheduler
+from kubewright.local.controllers.service_account import (
+    build_default_account_controller,
+    build_root_ca_controller,
+)
+from kubewright.runtime.context import Environment
+from kubewright.runtime.controller import Controller
+from kubewright.runtime.manager import Manager, Runnable
+
+__all__ = ["CONTROLLERS", "Options", "add_controllers", "build_controllers", "select_controllers"]
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the controllers are told by whoever starts them.
+
+    Attributes:
+        environment: What the manager that will run them lends.
+        root_ca: The cluster's CA certificates as PEM text, published to every namespace.
+    """
+
+    environment: Environment
+    root_ca: str = ""
+
+
+Factory: TypeAlias = Callable[[Options], Controller | Runnable]
+
+CONTROLLERS: Mapping[str, Factory] = {
+    "namespace": lambda _: build_namespace_controller(),
+    "serviceaccount": lambda _: build_default_account_controller(),
+    "root-ca-certificate-publisher": lambda options: build_root_ca_controller(options.root_ca),
+    "garbage-collector": lambda options: GarbageCollector(options.environment),
+    "deployment": lambda _: build_deployment_controller(),
+    "replicaset": lambda _: build_replicaset_controller(),
+    "node-lifecycle": lambda _: build_node_lifecycle_controller(),
+    "taint-eviction": lambda _: build_taint_eviction_controller(),
+    "scheduler": lambda _: build_scheduler(),
+}
+"""Builders of the controllers by name."""
+
+
+def select_controllers(names: Iterable[str]) -> list[str]:
+    """Resolve names as kube-controller-manager's `--controllers` does.
+
+    `*` and `all` stand for all, `-name` leaves one out.
+
+    Raises:
+        ConfigurationError: a name is unknown; the message lists those that are known.
+    """
+    wanted = [name.strip() for name in names if name.strip()]
+    unknown = [
+        name for name in wanted if name not in ("*", "all") and name.lstrip("-") not in CONTROLLERS
+    ]
+    if unknown:
+        known = ", ".join(CONTROLLERS)
+        raise ConfigurationError(f"unknown controllers {', '.join(unknown)}: known are {known}")
+    everyone = "*" in wanted or "all" in wanted
+    return [
+        name for name in CONTROLLERS if (everyone or name in wanted) and f"-{name}" not in wanted
+    ]
+
+
+def build_controllers(names: Iterable[str], options: Options) -> list[Controller | Runnable]:
+    """Build controllers by name, to be added to the manager whose environment the options hold.
+
+    Raises:
+        ConfigurationError: a name is unknown.
+    """
+    return [CONTROLLERS[name](options) for name in select_controllers(names)]
+
+
+def add_controllers(
+    manager: Manager, names: Iterable[str] = ("all",), *, root_ca: str = ""
+) -> None:
+    """Build controllers by name and add them to a manager.
+
+    Raises:
+        ConfigurationError: a name is unknown.
+    """
+    for controller in build_controllers(names, Options(manager.environment, root_ca)):
+        manager.add(controller)

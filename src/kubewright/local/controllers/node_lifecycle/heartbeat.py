@@ -1,0 +1,73 @@
+"""Whether a node still lives: how long ago its heartbeat last changed. Pure but for its memory."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from kubewright.api.resource import Object
+
+GRACE_PERIOD = timedelta(seconds=50)
+"""How long a node may be silent (kube-controller-manager's --node-monitor-grace-period)."""
+
+_REPORTED = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")
+
+
+class Heartbeats:
+    """Remembers when each node's heartbeat was last seen to change.
+
+    What counts is the change, on the observer's own clock: a node's clock may be wrong. After a
+    restart every node gets a whole grace period again.
+    """
+
+    def __init__(self) -> None:
+        self._seen: dict[str, tuple[str, float]] = {}
+
+    def silence(self, node: Object, lease: Object | None, monotonic: float) -> timedelta:
+        """Return for how long the node has been silent."""
+        uid = node["metadata"]["uid"]
+        beat = _read_beat(node, lease)
+        known = self._seen.get(uid)
+        if known is None or known[0] != beat:
+            self._seen[uid] = (beat, monotonic)
+            return timedelta()
+        return timedelta(seconds=monotonic - known[1])
+
+    def forget(self, uids: set[str]) -> None:
+        """Forget all nodes but these."""
+        for uid in self._seen.keys() - uids:
+            del self._seen[uid]
+
+
+def _read_beat(node: Object, lease: Object | None) -> str:
+    renewed = ((lease or {}).get("spec") or {}).get("renewTime") or ""
+    conditions = (node.get("status") or {}).get("conditions") or ()
+    beats = (c.get("lastHeartbeatTime") or "" for c in conditions if c["type"] == "Ready")
+    statuses = (c.get("status") or "" for c in conditions if c["type"] == "Ready")
+    return f"{renewed} {next(beats, '')} {next(statuses, '')}"
+
+
+def build_silent_conditions(node: Object, now: str) -> list[Object]:
+    """Build the conditions of a node that stopped reporting: nothing is known any more."""
+    before = (node.get("status") or {}).get("conditions") or []
+    never = not any(condition["type"] == "Ready" for condition in before)
+    result = [c for c in before if c["type"] not in _REPORTED]
+    for type in _REPORTED:
+        old = next((c for c in before if c["type"] == type), None)
+        if old is not None and old["status"] == "Unknown":
+            result.append(old)
+        else:
+            result.append(_build_unknown(type, old, never, node, now))
+    return result
+
+
+def _build_unknown(type: str, old: Object | None, never: bool, node: Object, now: str) -> Object:
+    never = never or old is None
+    heartbeat = (old or {}).get("lastHeartbeatTime")
+    return {
+        "type": type,
+        "status": "Unknown",
+        "reason": "NodeStatusNeverUpdated" if never else "NodeStatusUnknown",
+        "message": f"Kubelet {'never posted' if never else 'stopped posting'} node status.",
+        "lastHeartbeatTime": heartbeat or node["metadata"].get("creationTimestamp"),
+        "lastTransitionTime": now,
+    }

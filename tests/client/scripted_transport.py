@@ -86,6 +86,8 @@ class ScriptedTransport:
 
     async def _next(self, call: Call) -> Response | Script:
         self.calls.append(call)
+        # Callers that start together ask together, as they would over a network.
+        await asyncio.sleep(0)
         if not self.replies:
             self.exhausted.set()
             await asyncio.Event().wait()

@@ -1,0 +1,223 @@
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from aiohttp import web
+
+from kubewright.api.errors import ConfigurationError, TransportError
+from kubewright.client import HTTPTransport
+from kubewright.client.credentials import Impersonation, TokenFile
+from kubewright.client.tls import ClientCertificate, TLSConfig
+from tests.client.certificates import Authority
+
+Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
+
+
+@asynccontextmanager
+async def serving(handler: Handler, tls: ssl.SSLContext | None = None) -> AsyncGenerator[str]:
+    runner = web.ServerRunner(web.Server(handler), shutdown_timeout=0.1)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls)
+    await site.start()
+    host, port = runner.addresses[0][:2]
+    try:
+        yield f"{'https' if tls else 'http'}://{host}:{port}"
+    finally:
+        await runner.cleanup()
+
+
+@asynccontextmanager
+async def closing(transport: HTTPTransport) -> AsyncGenerator[HTTPTransport]:
+    try:
+        yield transport
+    finally:
+        await transport.close()
+
+
+async def test_carries_a_request_and_its_answer() -> None:
+    async def handle(request: web.BaseRequest) -> web.Response:
+        body = await request.read()
+        text = f"{request.method} {request.raw_path} {request.headers['X-A']} {body.decode()}"
+        return web.Response(status=409, text=text, headers={"Retry-After": "3"})
+
+    async with serving(handle) as url, closing(HTTPTransport(url + "/")) as transport:
+        response = await transport.request(
+            "POST",
+            "/api/a%2Fb",
+            query=[("labelSelector", "a=b,c in (d)"), ("continue", "+/&")],
+            headers={"X-A": "1"},
+            body=b"{}",
+        )
+    assert response.status == 409
+    assert response.header("retry-after") == "3"
+    target = "/api/a%2Fb?labelSelector=a%3Db,c+in+(d)&continue=%2B/%26"
+    assert response.body.decode() == f"POST {target} 1 {{}}"
+
+
+async def test_keeps_a_query_that_the_path_has() -> None:
+    async def handle(request: web.BaseRequest) -> web.Response:
+        return web.Response(text=request.raw_path)
+
+    async with serving(handle) as url, closing(HTTPTransport(url)) as transport:
+        assert (await transport.request("GET", "/x?a=1")).body == b"/x?a=1"
+
+
+async def test_streams_an_answer_and_ends_cleanly() -> None:
+    async def handle(request: web.BaseRequest) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        await response.write(b"one\n")
+        await response.write(b"two\n")
+        return response
+
+    async with (
+        serving(handle) as url,
+        closing(HTTPTransport(url)) as transport,
+        transport.stream("GET", "/watch") as stream,
+    ):
+        text = b"".join([chunk async for chunk in stream.chunks])
+    assert (stream.status, text) == (200, b"one\ntwo\n")
+
+
+async def test_an_aborted_stream_is_a_transport_error() -> None:
+    async def handle(request: web.BaseRequest) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        await response.write(b"one\n")
+        assert request.transport is not None
+        request.transport.abort()
+        return response
+
+    async with serving(handle) as url, closing(HTTPTransport(url)) as transport:
+        with pytest.raises(TransportError, match="GET /watch"):
+            await _read_all(transport)
+
+
+async def _read_all(transport: HTTPTransport) -> None:
+    async with transport.stream("GET", "/watch") as stream:
+        async for _ in stream.chunks:
+            pass
+
+
+async def test_no_listener_is_a_transport_error() -> None:
+    async with serving(_never) as url:
+        pass
+    async with closing(HTTPTransport(url)) as transport:
+        with pytest.raises(TransportError, match="GET /x"):
+            await transport.request("GET", "/x")
+
+
+async def test_a_server_that_does_not_answer_is_a_transport_error() -> None:
+    async with (
+        serving(_never) as url,
+        closing(HTTPTransport(url, request_timeout=0.05)) as transport,
+    ):
+        with pytest.raises(TransportError, match="TimeoutError"):
+            await transport.request("GET", "/x")
+
+
+async def _never(request: web.BaseRequest) -> web.Response:
+    await asyncio.Event().wait()
+    raise AssertionError("unreachable")
+
+
+async def test_a_redirect_is_not_followed_with_credentials() -> None:
+    async def handle(request: web.BaseRequest) -> web.Response:
+        return web.Response(status=302, headers={"Location": "/elsewhere"})
+
+    async with serving(handle) as url, closing(HTTPTransport(url)) as transport:
+        assert (await transport.request("GET", "/x")).status == 302
+
+
+async def test_renews_its_token_once_after_401(tmp_path: Path) -> None:
+    seen: list[str] = []
+    path = tmp_path / "token"
+    path.write_text("old")
+
+    async def handle(request: web.BaseRequest) -> web.Response:
+        seen.append(request.headers["Authorization"])
+        path.write_text("new")
+        return web.Response(status=200 if seen[-1] == "Bearer new" else 401)
+
+    async with (
+        serving(handle) as url,
+        closing(HTTPTransport(url, credentials=TokenFile(path))) as transport,
+    ):
+        assert (await transport.request("GET", "/x")).status == 200
+    assert seen == ["Bearer old", "Bearer new"]
+
+
+async def test_a_401_without_another_token_is_the_answer(tmp_path: Path) -> None:
+    seen: list[str] = []
+    path = tmp_path / "token"
+    path.write_text("old")
+
+    async def handle(request: web.BaseRequest) -> web.Response:
+        seen.append(request.path)
+        return web.Response(status=401)
+
+    async with (
+        serving(handle) as url,
+        closing(HTTPTransport(url, credentials=TokenFile(path))) as transport,
+    ):
+        assert (await transport.request("GET", "/x")).status == 401
+    assert seen == ["/x"]
+
+
+async def test_acts_as_another_user() -> None:
+    async def handle(request: web.BaseRequest) -> web.Response:
+        return web.json_response(
+            [(k, v) for k, v in request.headers.items() if k.startswith("Impersonate")]
+        )
+
+    who = Impersonation("jane", groups=("devs", "ops"), extra={"Why/not": ("test",)})
+    async with serving(handle) as url, closing(HTTPTransport(url, impersonation=who)) as transport:
+        body = (await transport.request("GET", "/x")).body.decode()
+    assert body == (
+        '[["Impersonate-User", "jane"], ["Impersonate-Group", "devs"], '
+        '["Impersonate-Group", "ops"], ["Impersonate-Extra-why%2Fnot", "test"]]'
+    )
+
+
+async def _who(request: web.BaseRequest) -> web.Response:
+    assert request.transport is not None
+    peer = request.transport.get_extra_info("peercert")
+    return web.json_response(peer["subject"] if peer else None)
+
+
+async def test_verifies_the_server_and_shows_its_own_certificate() -> None:
+    authority = Authority()
+    async with serving(_who, authority.server_context("api.example")) as url:
+        tls = TLSConfig(authority.pem, server_name="api.example")
+        transport = HTTPTransport(url, tls=tls, credentials=authority.credentials("jane"))
+        async with closing(transport):
+            assert b"jane" in (await transport.request("GET", "/x")).body
+        async with closing(HTTPTransport(url, tls=TLSConfig(authority.pem))) as transport:
+            with pytest.raises(TransportError, match=r"[Cc]ertificate|certificate verify"):
+                await transport.request("GET", "/x")
+        async with closing(HTTPTransport(url, tls=TLSConfig(verify=False))) as transport:
+            assert (await transport.request("GET", "/x")).status == 200
+
+
+async def test_an_unusable_certificate_is_told_so() -> None:
+    with pytest.raises(ConfigurationError, match="certificate authority is not PEM"):
+        await _ask_over_tls(TLSConfig(b"nonsense"))
+
+
+async def _ask_over_tls(tls: TLSConfig) -> None:
+    async with closing(HTTPTransport("https://127.0.0.1:1", tls=tls)) as transport:
+        await transport.request("GET", "/x")
+
+
+def test_refuses_a_server_that_is_no_url() -> None:
+    with pytest.raises(ConfigurationError, match="write it as https"):
+        HTTPTransport("example:6443")
+
+
+def test_a_key_is_never_printed() -> None:
+    assert "SECRET" not in repr(ClientCertificate(b"C", b"SECRET"))

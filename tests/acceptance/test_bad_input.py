@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from tests.acceptance.clusters import Cluster
 from tests.acceptance.conftest import ROOT
@@ -115,10 +116,18 @@ def test_a_kubeconfig_that_points_nowhere_is_one_sentence(tmp_path: Path) -> Non
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         config = tmp_path / "kubeconfig"
+        server = f"http://127.0.0.1:{unused.getsockname()[1]}"
         config.write_text(
-            f"""{{apiVersion: v1, kind: Config, current-context: c,
-            clusters: [{{name: c, cluster: {{server: "http://127.0.0.1:{unused.getsockname()[1]}"}}}}],
-            contexts: [{{name: c, context: {{cluster: c, user: u}}}}], users: [{{name: u, user: {{}}}}]}}"""
+            yaml.safe_dump(
+                {
+                    "apiVersion": "v1",
+                    "kind": "Config",
+                    "current-context": "c",
+                    "clusters": [{"name": "c", "cluster": {"server": server}}],
+                    "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+                    "users": [{"name": "u", "user": {}}],
+                }
+            )
         )
         result = run_kubewright(
             "run", "memcached_operator", environment={"KUBECONFIG": str(config)}

@@ -11,10 +11,10 @@ from kubewright.api import builtin
 from kubewright.api.errors import Cause, Forbidden, Invalid, TerminalError
 from kubewright.api.metadata import build_owner_reference
 from kubewright.api.resource import Object
+from kubewright.runtime.applied_memory import AppliedMemory
 from kubewright.runtime.child_kind import ChildKind, build_children
 from kubewright.runtime.desired import (
     Action,
-    AppliedMemory,
     Step,
     is_immutable_refusal,
     plan_children,
@@ -43,7 +43,7 @@ def live_of(applied: Object, manager: str = MANAGER) -> Object:
     """Build what a server holds after an apply of a ConfigMap."""
     live = copy.deepcopy(applied)
     metadata = live["metadata"]
-    labels = {f"f:{key}": {} for key in metadata["labels"]}
+    labels: Object = {f"f:{key}": {} for key in metadata["labels"]}
     fields = {
         "f:metadata": {
             "f:labels": labels,

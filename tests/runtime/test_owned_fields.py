@@ -169,7 +169,7 @@ def test_a_field_of_another_manager_is_no_difference() -> None:
 
 
 def test_equal_amounts_are_different_texts_where_no_quantity_is_meant() -> None:
-    desired = {
+    desired: Object = {
         "apiVersion": "v1",
         "kind": "ConfigMap",
         "metadata": {"name": "a"},
@@ -177,7 +177,7 @@ def test_equal_amounts_are_different_texts_where_no_quantity_is_meant() -> None:
     }
     live = copy.deepcopy(desired)
     live["data"]["x"] = "1"
-    fields = {"f:data": {"f:x": {}}}
+    fields: Object = {"f:data": {"f:x": {}}}
     live["metadata"]["managedFields"] = [
         {"manager": MANAGER, "operation": "Apply", "apiVersion": "v1", "fieldsV1": fields}
     ]
@@ -185,14 +185,14 @@ def test_equal_amounts_are_different_texts_where_no_quantity_is_meant() -> None:
 
 
 def test_sets_compare_without_order() -> None:
-    desired = {
+    desired: Object = {
         "apiVersion": "v1",
         "kind": "ConfigMap",
         "metadata": {"name": "a", "finalizers": ["x/1", "x/2"]},
     }
     live = copy.deepcopy(desired)
     live["metadata"]["finalizers"] = ["other/3", "x/2", "x/1"]
-    fields = {"f:metadata": {"f:finalizers": {'v:"x/1"': {}, 'v:"x/2"': {}}}}
+    fields: Object = {"f:metadata": {"f:finalizers": {'v:"x/1"': {}, 'v:"x/2"': {}}}}
     live["metadata"]["managedFields"] = [
         {"manager": MANAGER, "operation": "Apply", "apiVersion": "v1", "fieldsV1": fields}
     ]

@@ -72,9 +72,9 @@ class QueueMachine(RuleBasedStateMachine):
         for key in self.working:
             self.queue.done(key, self.now)
         end, taken = self.now + 2000, set()
-        while (key := self.queue.take(end)) is not None:
-            taken.add(key)
-            self.queue.done(key, end)
+        while (left := self.queue.take(end)) is not None:
+            taken.add(left)
+            self.queue.done(left, end)
         assert taken == self.wanted
 
 

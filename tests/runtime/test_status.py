@@ -80,7 +80,7 @@ def test_a_transition_changes_only_the_times_of_what_changed() -> None:
 
 
 def test_a_failure_keeps_what_was_said_before_and_nothing_of_others() -> None:
-    fields = {"f:status": {"f:nodes": {}, "f:conditions": {'k:{"type":"Backup"}': {}}}}
+    fields: Object = {"f:status": {"f:nodes": {}, "f:conditions": {'k:{"type":"Backup"}': {}}}}
     before = {
         "nodes": ["a"],
         "foreign": 1,

@@ -9,9 +9,6 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from hashlib import blake2b
-
-import msgspec
 
 from kubewright.api.errors import (
     APIError,
@@ -23,9 +20,10 @@ from kubewright.api.errors import (
 )
 from kubewright.api.metadata import controller_of
 from kubewright.api.resource import GroupVersionKind, NamespacedName, Object
+from kubewright.runtime.applied_memory import AppliedMemory
 from kubewright.runtime.child_kind import ChildKey, ChildKind, child_key
 from kubewright.runtime.context import Context
-from kubewright.runtime.owned_fields import find_entry, is_applied, project
+from kubewright.runtime.owned_fields import find_entry, is_applied
 
 
 class Action(enum.Enum):
@@ -53,30 +51,6 @@ class Step:
 
     def __str__(self) -> str:
         return f"{self.action.value} {self.kind.resource.kind} {self.key}: {self.reason}"
-
-
-class AppliedMemory:
-    """What applies led to, so that a value that the server rewrites is not applied again and again.
-
-    It only saves requests: without it each child whose comparison is in doubt is applied once.
-    """
-
-    def __init__(self) -> None:
-        self._digests: dict[str, dict[ChildKey, bytes]] = {}
-
-    def remember(self, owner_uid: str, desired: Object, live: Object, manager: str) -> None:
-        """Note what the server made of a desired object."""
-        digests = self._digests.setdefault(owner_uid, {})
-        digests[child_key(desired)] = _digest(desired, live, manager)
-
-    def knows(self, owner_uid: str, desired: Object, live: Object, manager: str) -> bool:
-        """Tell whether this live state is what applying this desired object led to."""
-        digest = self._digests.get(owner_uid, {}).get(child_key(desired))
-        return digest is not None and digest == _digest(desired, live, manager)
-
-    def forget(self, owner_uid: str) -> None:
-        """Forget an owner that is gone."""
-        self._digests.pop(owner_uid, None)
 
 
 @dataclass(slots=True)
@@ -134,7 +108,7 @@ async def apply_plan(
     outcome = Outcome()
     for step in steps:
         try:
-            written = await _carry_out(ctx, owner, step, manager)
+            written = await _carry_out(ctx, owner, step, manager, memory)
         except TransportError:
             raise
         except KubewrightError as error:
@@ -205,7 +179,9 @@ def _is_ours_to_delete(obj: Object, uid: str, manager: str) -> bool:
     )
 
 
-async def _carry_out(ctx: Context, owner: Object, step: Step, manager: str) -> Object | None:
+async def _carry_out(
+    ctx: Context, owner: Object, step: Step, manager: str, memory: AppliedMemory
+) -> Object | None:
     match step.action:
         case Action.WAIT:
             return None
@@ -215,11 +191,17 @@ async def _carry_out(ctx: Context, owner: Object, step: Step, manager: str) -> O
             await _delete(ctx, owner, step, "Deleted")
             return None
         case _:
-            return await _apply(ctx, owner, step, manager)
+            return await _apply(ctx, owner, step, manager, memory)
 
 
-async def _apply(ctx: Context, owner: Object, step: Step, manager: str) -> Object | None:
+async def _apply(
+    ctx: Context, owner: Object, step: Step, manager: str, memory: AppliedMemory
+) -> Object | None:
     assert step.obj is not None
+    uid = owner["metadata"]["uid"]
+    refusal = memory.refusal(uid, step.obj, step.live, ctx.clock.monotonic())
+    if refusal is not None:
+        raise refusal
     obj = step.obj
     if step.live is not None:
         # Only this very child: one that was deleted and made by others meanwhile is not ours.
@@ -231,6 +213,8 @@ async def _apply(ctx: Context, owner: Object, step: Step, manager: str) -> Objec
             # Its end is an event: the next reconcile makes it anew.
             await _delete(ctx, owner, step, "Recreating")
             return None
+        if isinstance(error, Invalid):
+            memory.refuse(uid, step.obj, step.live, error, ctx.clock.monotonic())
         raise
     if step.action is Action.CREATE:
         _tell(ctx, owner, step, "Created")
@@ -251,14 +235,3 @@ def _tell(ctx: Context, owner: Object, step: Step, reason: str) -> None:
     ctx.logger.info("%s", step)
     note = f"{reason} {step.kind.resource.kind} {step.key.name}"
     ctx.recorder.event(owner, "Normal", reason, note, related=step.obj or step.live)
-
-
-def _digest(desired: Object, live: Object, manager: str) -> bytes:
-    entry = find_entry(live, manager) or {}
-    parts = (
-        (live.get("metadata") or {}).get("uid"),
-        desired,
-        project(desired, live),
-        entry.get("fieldsV1"),
-    )
-    return blake2b(msgspec.json.encode(parts, order="sorted"), digest_size=16).digest()

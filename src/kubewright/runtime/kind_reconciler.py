@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Generic
 
 from kubewright.api.errors import APIError, KubewrightError, NotFound, Remedy, TerminalError
 from kubewright.api.resource import NamespacedName, Object, Resource
-from kubewright.runtime.child_kind import build_children, child_key
+from kubewright.cache.entry import Entry
+from kubewright.runtime.applied_memory import AppliedMemory
+from kubewright.runtime.child_kind import ChildKey, build_children, child_key
 from kubewright.runtime.children import Children
 from kubewright.runtime.context import Context
 from kubewright.runtime.controller import STALLED_AFTER
-from kubewright.runtime.desired import AppliedMemory, Outcome, Step, apply_plan, plan_children
+from kubewright.runtime.desired import (
+    Action,
+    Outcome,
+    Step,
+    apply_plan,
+    plan_children,
+)
 from kubewright.runtime.failure import deepest_cause, describe, leaves, remedy_of
 from kubewright.runtime.finalizers import ensure_finalizer, has_finalizer, remove_finalizer
 from kubewright.runtime.managed_kind import ManagedKind, T
@@ -26,6 +34,7 @@ from kubewright.runtime.status import (
     ensure_status,
     steady_message,
 )
+from kubewright.runtime.watch import Watch
 
 
 class Refused(TerminalError):
@@ -49,6 +58,7 @@ class KindReconciler(Generic[T]):
         self._failures: dict[NamespacedName, int] = {}
         self._uids: dict[NamespacedName, str] = {}
         self._accepted: dict[NamespacedName, T] = {}
+        self._blocked: dict[NamespacedName, set[ChildKey]] = {}
 
     @property
     def finalizer(self) -> str:
@@ -59,6 +69,18 @@ class KindReconciler(Generic[T]):
     def side_manager(self) -> str:
         """The field manager of what `reconcile` applies by itself: the engine never prunes that."""
         return f"{self._operator}-reconcile"
+
+    def watch_strangers(self) -> list[Watch]:
+        """Build the watches that wake an object when what holds its child's name changes.
+
+        A stranger has no reference to the object that waits for the name.
+        """
+
+        def blocked_by(entry: Entry) -> Iterable[NamespacedName]:
+            child = (entry.resource.gvk, entry.key)
+            return [key for key, children in self._blocked.items() if child in children]
+
+        return [Watch(child.resource, blocked_by) for child in self._managed.owns.values()]
 
     async def reconcile(self, key: NamespacedName, ctx: Context) -> Result | None:
         """Bring one object and its children to what they should be, and say so in its status."""
@@ -103,6 +125,7 @@ class KindReconciler(Generic[T]):
         desired = self._build_desired(owner, obj)
         live = self._read_live(ctx, owner, desired)
         steps = self._plan(owner, desired, live)
+        self._note_blocked(ctx.request, steps)
         outcome = await apply_plan(ctx, owner, steps, manager=self._operator, memory=self._memory)
         if outcome.failures:
             raise ExceptionGroup("children were refused", outcome.failures)
@@ -119,7 +142,8 @@ class KindReconciler(Generic[T]):
             try:
                 check(obj, old)
             except (ValueError, TerminalError) as error:
-                raise Refused("Invalid", str(error)) from error
+                # Its sentence is for the user; where it was raised tells nothing more.
+                raise Refused("Invalid", str(error)) from None
         self._accepted[key] = obj
 
     def _build_desired(self, owner: Object, obj: T) -> list[Object]:
@@ -163,6 +187,15 @@ class KindReconciler(Generic[T]):
             manager=self._operator,
             memory=self._memory,
         )
+
+    def _note_blocked(self, key: NamespacedName, steps: list[Step]) -> None:
+        blocked = {
+            (step.kind.resource.gvk, step.key) for step in steps if step.action is Action.REFUSE
+        }
+        if blocked:
+            self._blocked[key] = blocked
+        else:
+            self._blocked.pop(key, None)
 
     def _view(
         self,
@@ -223,6 +256,7 @@ class KindReconciler(Generic[T]):
     def _forget(self, key: NamespacedName) -> None:
         self._failures.pop(key, None)
         self._accepted.pop(key, None)
+        self._blocked.pop(key, None)
         self._memory.forget(self._uids.pop(key, ""))
 
 

@@ -192,7 +192,7 @@ class Operator:
             managed.resource,
             reconciler.reconcile,
             owns=[child.resource for child in managed.owns.values()],
-            watches=managed.watches,
+            watches=[*managed.watches, *reconciler.watch_strangers()],
             reads=managed.reads,
             workers=self._workers,
             field_manager=reconciler.side_manager,

@@ -1,0 +1,91 @@
+"""What applies led to, remembered to save requests; nothing depends on it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import Any
+
+import msgspec
+
+from kubewright.api.errors import Invalid
+from kubewright.api.resource import Object
+from kubewright.runtime.child_kind import ChildKey, child_key
+from kubewright.runtime.owned_fields import find_entry, project
+
+_REFUSAL_SECONDS = 900.0
+"""How long a refusal is believed: quotas, policies and schemas change without the child."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Refusal:
+    digest: bytes
+    error: Invalid
+    until: float
+
+
+@dataclass(slots=True)
+class _Owned:
+    applied: dict[ChildKey, bytes] = field(default_factory=dict)
+    refused: dict[ChildKey, _Refusal] = field(default_factory=dict)
+
+
+class AppliedMemory:
+    """Remember per owner what the server made of each desired child.
+
+    A value that the server rewrites in a way that the comparison does not know is applied once, not
+    at each reconcile; a child that it refuses as invalid is not sent again unchanged.
+    """
+
+    def __init__(self) -> None:
+        self._owners: dict[str, _Owned] = {}
+
+    def remember(self, owner_uid: str, desired: Object, live: Object, manager: str) -> None:
+        """Note what the server made of a desired object."""
+        owned = self._owners.setdefault(owner_uid, _Owned())
+        key = child_key(desired)
+        owned.applied[key] = _state(desired, live, manager)
+        owned.refused.pop(key, None)
+
+    def knows(self, owner_uid: str, desired: Object, live: Object, manager: str) -> bool:
+        """Tell whether this live state is what applying this desired object led to."""
+        owned = self._owners.get(owner_uid)
+        digest = owned.applied.get(child_key(desired)) if owned else None
+        return digest is not None and digest == _state(desired, live, manager)
+
+    def refuse(
+        self, owner_uid: str, desired: Object, live: Object | None, error: Invalid, now: float
+    ) -> None:
+        """Note that the server refused a desired object as a change of a live one."""
+        owned = self._owners.setdefault(owner_uid, _Owned())
+        refusal = _Refusal(_attempt(desired, live), error, now + _REFUSAL_SECONDS)
+        owned.refused[child_key(desired)] = refusal
+
+    def refusal(
+        self, owner_uid: str, desired: Object, live: Object | None, now: float
+    ) -> Invalid | None:
+        """Return how the server answered the same attempt a short while ago, if it refused it."""
+        owned = self._owners.get(owner_uid)
+        refusal = owned.refused.get(child_key(desired)) if owned else None
+        if refusal is None or now >= refusal.until or refusal.digest != _attempt(desired, live):
+            return None
+        return refusal.error
+
+    def forget(self, owner_uid: str) -> None:
+        """Forget an owner that is gone."""
+        self._owners.pop(owner_uid, None)
+
+
+def _state(desired: Object, live: Object, manager: str) -> bytes:
+    entry = find_entry(live, manager) or {}
+    uid = (live.get("metadata") or {}).get("uid")
+    return _digest([uid, desired, project(desired, live), entry.get("fieldsV1")])
+
+
+def _attempt(desired: Object, live: Object | None) -> bytes:
+    metadata = (live or {}).get("metadata") or {}
+    return _digest([desired, metadata.get("uid"), metadata.get("resourceVersion")])
+
+
+def _digest(parts: Any) -> bytes:
+    return blake2b(msgspec.json.encode(parts, order="sorted"), digest_size=16).digest()

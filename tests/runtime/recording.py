@@ -1,0 +1,89 @@
+"""A transport that notes the writes that pass through it, and dies when told to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+
+from kubewright.api.errors import TransportError
+from kubewright.client.transport import NO_HEADERS, Query, Response, Stream, Transport
+
+
+@dataclass(frozen=True)
+class Write:
+    """A request that may have changed something, and its answer."""
+
+    method: str
+    path: str
+    status: int
+
+    def __str__(self) -> str:
+        return f"{self.method} {self.path} {self.status}"
+
+
+class RecordingTransport:
+    """Pass requests on; keep the writes, Events excepted.
+
+    `die_after(n)` carries out n more writes and loses the answer of the last one; from then on
+    nothing passes, as if the process had been killed, until `revive`.
+    """
+
+    def __init__(self, inner: Transport) -> None:
+        self._inner = inner
+        self._left: int | None = None
+        self._loses = False
+        self.writes: list[Write] = []
+
+    @property
+    def is_dead(self) -> bool:
+        return self._left is not None and self._left <= 0
+
+    def die_after(self, writes: int) -> None:
+        self._left = writes
+
+    def lose_next_answer(self) -> None:
+        self._loses = True
+
+    def revive(self) -> None:
+        self._left = None
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Query = (),
+        headers: Mapping[str, str] = NO_HEADERS,
+        body: bytes = b"",
+    ) -> Response:
+        if self.is_dead:
+            raise TransportError("the connection is dead")
+        is_write = method not in ("GET", "HEAD") and "/events" not in path
+        response = await self._inner.request(method, path, query=query, headers=headers, body=body)
+        if is_write:
+            self.writes.append(Write(method, path, response.status))
+            if self._loses:
+                self._loses = False
+                raise TransportError("the answer was lost")
+            if self._left is not None:
+                self._left -= 1
+                if self.is_dead:
+                    raise TransportError("the connection died before the answer came")
+        return response
+
+    def stream(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Query = (),
+        headers: Mapping[str, str] = NO_HEADERS,
+        body: bytes = b"",
+    ) -> AbstractAsyncContextManager[Stream]:
+        if self.is_dead:
+            raise TransportError("the connection is dead")
+        return self._inner.stream(method, path, query=query, headers=headers, body=body)
+
+    async def close(self) -> None:
+        await self._inner.close()

@@ -96,7 +96,9 @@ def _build_kind(
         storage=_resource(crd, storage_version(crd)),
         convert=build_converter(resource, storage_version(crd), structural),
         deprecation_warning=build_deprecation_warning(crd, version),
-        reset_fields={"": (("status",),), "status": (("spec",),)} if rules.has_status else {},
+        reset_fields={"": (("status",),), "status": (("metadata",), ("spec",))}
+        if rules.has_status
+        else {},
     )
 
 

@@ -62,7 +62,9 @@ def validate_definition_update(crd: Object, old: Object) -> list[Cause]:
         causes += _unchanged(names.get("kind"), old_names.get("kind"), "spec.names.kind")
     causes += _unchanged(spec.get("group"), before.get("group"), "spec.group")
     causes += _unchanged(names.get("plural"), old_names.get("plural"), "spec.names.plural")
-    causes += _validate_stored_versions(crd)
+    if not crd["metadata"].get("deletionTimestamp"):
+        # Nothing in the status may keep a definition from going away.
+        causes += _validate_stored_versions(crd)
     if _approval(crd) != _approval(old) or spec.get("group") != before.get("group"):
         causes += _validate_approval(crd)
     if spec.get("preserveUnknownFields") and not before.get("preserveUnknownFields"):

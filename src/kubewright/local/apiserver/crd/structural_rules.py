@@ -38,7 +38,8 @@ _FORBIDDEN_INSIDE = {
 def validate_structure(schema: Schema, path: str) -> list[Cause]:
     """Return why a schema is not structural; the causes are sorted."""
     causes = _invariants(schema, "root", path)
-    causes += _complete_junctors(schema, schema, path, path)
+    if not causes:
+        causes = _complete_junctors(schema, schema, path, path)
     return sorted(causes, key=lambda cause: f"{cause.field}: {cause.message}")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from kubewright.api.metadata import ObjectMeta
 from kubewright.api.resource import NamespacedName, Object, Resource
@@ -47,8 +47,7 @@ class ChangeType(enum.Enum):
     DELETED = "DELETED"
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(NamedTuple):
     """A difference between two states of a store.
 
     `old` is what the store had before. A deleted object's `entry` is its last known state, which is

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias
 
 from kubewright.api.resource import NamespacedName
@@ -26,23 +26,29 @@ class Index:
         self.name = name
         self._values = values
         self._entries: dict[str, dict[NamespacedName, Entry]] = {}
-        self._values_of: dict[NamespacedName, frozenset[str]] = {}
+        self._values_of: dict[NamespacedName, tuple[str, ...]] = {}
 
     def put(self, entry: Entry) -> None:
         """Add an entry, or replace the one with its key."""
-        values = self._evaluate(entry)
-        for value in self._values_of.get(entry.key, frozenset()) - values:
-            self._drop(entry.key, value)
+        key, values = entry.key, self._evaluate(entry)
+        before = self._values_of.get(key, ())
+        if before != values:
+            for value in before:
+                self._drop(key, value)
         for value in values:
-            self._entries.setdefault(value, {})[entry.key] = entry
+            found = self._entries.get(value)
+            if found is None:
+                self._entries[value] = {key: entry}
+            else:
+                found[key] = entry
         if values:
-            self._values_of[entry.key] = values
-        else:
-            self._values_of.pop(entry.key, None)
+            self._values_of[key] = values
+        elif before:
+            del self._values_of[key]
 
     def remove(self, key: NamespacedName) -> None:
         """Forget an entry."""
-        for value in self._values_of.pop(key, frozenset()):
+        for value in self._values_of.pop(key, ()):
             self._drop(key, value)
 
     def find(self, value: str) -> list[Entry]:
@@ -55,19 +61,20 @@ class Index:
         if not entries:
             del self._entries[value]
 
-    def _evaluate(self, entry: Entry) -> frozenset[str]:
+    def _evaluate(self, entry: Entry) -> tuple[str, ...]:
         try:
-            return frozenset(self._values(entry))
+            return tuple(dict.fromkeys(self._values(entry)))
         except Exception:
             logger.exception("index %s cannot tell the values of %r", self.name, entry)
-            return frozenset()
+            return ()
 
 
-def owner_uids(entry: Entry) -> list[str]:
+def owner_uids(entry: Entry) -> Sequence[str]:
     """Return the uids of an entry's owners: the values of the index that every store has."""
-    return [owner.uid for owner in entry.meta.owner_references or ()]
+    owners = entry.meta.owner_references
+    return [owner.uid for owner in owners] if owners else ()
 
 
-def namespace_of(entry: Entry) -> list[str]:
+def namespace_of(entry: Entry) -> Sequence[str]:
     """Return an entry's namespace: the values of the other index that every store has."""
-    return [entry.key.namespace]
+    return (entry.key.namespace,)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
@@ -112,11 +112,14 @@ def _manager(entry: Mapping[str, Any], fields: FieldSet) -> Manager:
 
 def write_managers(managers: Managers) -> list[Object]:
     """Return managedFields in the order that API servers keep."""
-    entries = sorted(
-        managers.values(),
-        key=lambda m: (m.operation, m.time, m.name, m.api_version, m.subresource),
+    return [manager.to_object() for manager in sort_managers(managers.values())]
+
+
+def sort_managers(managers: Iterable[Manager]) -> list[Manager]:
+    """Return managers in the order of managedFields: appliers first, then by time."""
+    return sorted(
+        managers, key=lambda m: (m.operation, m.time, m.name, m.api_version, m.subresource)
     )
-    return [manager.to_object() for manager in entries]
 
 
 def cap_update_managers(managers: Managers) -> Managers:

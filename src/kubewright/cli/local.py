@@ -71,7 +71,7 @@ def _add_up(local: Commands) -> None:
         "--controllers",
         default="all",
         metavar="all|none|NAME,…",
-        help="controllers to run; -NAME leaves one out of all (default: all)",
+        help="controllers to run; all,-NAME leaves one out (default: all)",
     )
     up.add_argument(
         "--nodes", type=int, default=1, metavar="N", help="number of nodes (default: 1)"
@@ -89,11 +89,13 @@ def _add_up(local: Commands) -> None:
 
 def start(options: argparse.Namespace) -> int:
     """Start a cluster, in the background or in the foreground."""
-    from kubewright.local.cluster import ClusterOptions, daemon, select_controllers
+    from kubewright.local.cluster import ClusterOptions, daemon
+    from kubewright.local.controllers import select_controllers
 
+    names = [] if options.controllers == "none" else options.controllers.split(",")
     cluster = ClusterOptions(
         name=options.name,
-        controllers=select_controllers(options.controllers),
+        controllers=tuple(select_controllers(names)),
         nodes=options.nodes,
         simulated=options.simulated,
         data_dir=options.data_dir and options.data_dir.absolute(),

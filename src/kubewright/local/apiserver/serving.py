@@ -67,6 +67,11 @@ class RunningServer:
             raise RuntimeError("the server has no port: start it with listening=True")
         return self._listener.url
 
+    @property
+    def ca(self) -> str:
+        """The certificate authority as PEM text; empty where the server does not listen."""
+        return self._certificates.ca.decode() if self._certificates else ""
+
     def kubeconfig(self, path: Path) -> Path:
         """Write the administrator's kubeconfig and return its path."""
         ca = self._certificates.ca if self._certificates else None

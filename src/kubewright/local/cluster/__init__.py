@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from kubewright.local.cluster.directory import ClusterDirectory, ClusterRecord, list_directories
-from kubewright.local.cluster.options import ClusterOptions, select_controllers
+from kubewright.local.cluster.options import ClusterOptions
 
 __all__ = [
     "ClusterDirectory",
     "ClusterOptions",
     "ClusterRecord",
     "list_directories",
-    "select_controllers",
 ]

@@ -108,7 +108,7 @@ class ClusterDirectory:
         partial.replace(self.path / "cluster.json")
 
     def read_record(self) -> ClusterRecord | None:
-        """Return the record of the running cluster, or None when it does not run or is not ready."""
+        """Return the record of the running cluster; None when it does not run or is not ready."""
         if not self.is_running():
             return None
         try:

@@ -7,26 +7,30 @@ from collections.abc import Mapping
 from typing import Any
 
 from kubewright.api.errors import Cause
-from kubewright.local.apiserver.crd.list_types import validate_lists
+from kubewright.local.apiserver.crd.embedded_resource import validate_embedded_resources
 from kubewright.local.apiserver.crd.structural_schema import StructuralSchema
 from kubewright.local.apiserver.field_error import forbidden, invalid
 
 
 def validate_defaults(schema: Mapping[str, Any], path: str) -> list[Cause]:
     """Return what is wrong with the defaults of a structural schema."""
-    return _walk(StructuralSchema(schema), path, in_metadata=False)
+    root = StructuralSchema(schema)
+    # What stands at the root is a whole object as well.
+    root.is_embedded_resource = True
+    return _walk(root, path, in_metadata=False, is_root=True)
 
 
-def _walk(node: StructuralSchema, path: str, *, in_metadata: bool) -> list[Cause]:
+def _walk(
+    node: StructuralSchema, path: str, *, in_metadata: bool, is_root: bool = False
+) -> list[Cause]:
     causes: list[Cause] = []
     if node.has_default:
         if in_metadata:
-            causes.append(forbidden(f"{path}.default", "must not be set"))
+            causes.append(forbidden(f"{path}.default", "must not be set in top-level metadata"))
         else:
             causes += _validate_default(node, f"{path}.default")
-    is_resource = node.is_embedded_resource or path.endswith(".openAPIV3Schema")
     for name, child in node.properties.items():
-        inside = in_metadata or (is_resource and name == "metadata")
+        inside = in_metadata or (is_root and name == "metadata")
         causes += _walk(child, f"{path}.properties[{name}]", in_metadata=inside)
     if node.items is not None:
         causes += _walk(node.items, f"{path}.items", in_metadata=in_metadata)
@@ -38,8 +42,8 @@ def _walk(node: StructuralSchema, path: str, *, in_metadata: bool) -> list[Cause
 def _validate_default(node: StructuralSchema, field: str) -> list[Cause]:
     value = copy.deepcopy(node.default_value)
     if node.prune_value(value):
-        return [invalid(field, node.default_value, "must be pruned")]
+        return [invalid(field, node.default_value, "must not have unknown fields")]
     # Defaults inside the default count: the server fills them in before it looks.
     node.default(value)
     causes = [violation.to_cause(field) for violation in node.validate(value)]
-    return causes + [violation.to_cause(field) for violation in validate_lists(node, value)]
+    return causes + validate_embedded_resources(node, value, field)

@@ -16,7 +16,7 @@ from kubewright.local.apiserver.crd.definition_validation import (
     validate_definition_status,
     validate_definition_update,
 )
-from kubewright.local.apiserver.crd.formats import CHECKED_FORMATS, NUMBER_FORMATS
+from kubewright.local.apiserver.crd.formats import is_known_format
 from kubewright.local.apiserver.crd.schema_rules import children
 from kubewright.local.apiserver.kind import Column, Decoded, ServedKind, Strategy
 
@@ -102,13 +102,9 @@ class CRDStrategy:
         return frozenset()
 
     def warnings(self, obj: Object, old: Object | None) -> list[str]:
-        """Name the formats that are stored and never checked; those known before are not told."""
-        before = set(_unknown_formats(old)) if old is not None else set()
-        return [
-            f'unrecognized format "{name}"'
-            for name in dict.fromkeys(_unknown_formats(obj))
-            if name not in before
-        ]
+        """Name what the schemas say to no effect, unless they said it before."""
+        before = set(_doubts_of(old)) if old is not None else set()
+        return [text for text in dict.fromkeys(_doubts_of(obj)) if text not in before]
 
     def columns(self) -> list[Column]:
         """Return the Table columns."""
@@ -120,14 +116,21 @@ class CRDStrategy:
         return [metadata.get("name", ""), metadata.get("creationTimestamp")]
 
 
-def _unknown_formats(crd: Object) -> Iterator[str]:
+def _doubts_of(crd: Object) -> Iterator[str]:
     for version in (crd.get("spec") or {}).get("versions") or ():
-        yield from _formats_of((version.get("schema") or {}).get("openAPIV3Schema") or {})
+        yield from _doubts_in((version.get("schema") or {}).get("openAPIV3Schema") or {})
 
 
-def _formats_of(schema: Mapping[str, Any]) -> Iterator[str]:
-    name = schema.get("format")
-    if name and name not in CHECKED_FORMATS and name not in NUMBER_FORMATS:
-        yield name
+def _doubts_in(schema: Mapping[str, Any]) -> Iterator[str]:
+    name, declared = schema.get("format"), schema.get("type") or ""
+    if name and not is_known_format(name, declared):
+        yield f'unrecognized format "{name}"'
+    items: Mapping[str, Any] = schema.get("items") or {}
+    is_set = schema.get("x-kubernetes-list-type") == "set"
+    if is_set and items.get("type") in ("array", "object"):
+        yield (
+            f'x-kubernetes-list-type: set for items of type "{items["type"]}" is not supported '
+            "by server-side apply or CEL validation rules"
+        )
     for _, child in children(schema, ""):
-        yield from _formats_of(child)
+        yield from _doubts_in(child)

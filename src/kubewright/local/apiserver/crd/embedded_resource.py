@@ -37,11 +37,16 @@ def decode_embedded_metadata(schema: StructuralSchema, obj: Object) -> list[str]
     return unknown
 
 
-def validate_embedded_resources(schema: StructuralSchema, obj: Object) -> list[Cause]:
-    """Return what is wrong with type and metadata of embedded objects."""
+def validate_embedded_resources(
+    schema: StructuralSchema, value: Any, base: str = ""
+) -> list[Cause]:
+    """Return what is wrong with type and metadata of the objects embedded in a value.
+
+    `base` is the field that the value stands in.
+    """
     causes: list[Cause] = []
-    for path, embedded in _find(schema, obj, ROOT):
-        causes += _validate(embedded, format_path(path))
+    for path, embedded in _find(schema, value, ROOT):
+        causes += _validate(embedded, format_path(path, base))
     return causes
 
 

@@ -175,4 +175,9 @@ CHECKED_FORMATS: dict[str, Callable[[str], bool]] = {
 }
 """Formats of strings by name; any other format is stored and not checked."""
 
-NUMBER_FORMATS = frozenset({"int32", "int64", "float", "double"})
+_NUMBER_FORMATS = {"integer": ("int32", "int64"), "number": ("double", "float")}
+
+
+def is_known_format(name: str, schema_type: str) -> bool:
+    """Tell whether a format means something for values of a type."""
+    return name in CHECKED_FORMATS or name in _NUMBER_FORMATS.get(schema_type, ())

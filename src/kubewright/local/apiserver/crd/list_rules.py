@@ -20,7 +20,7 @@ def validate_list_types(schema: Mapping[str, Any], path: str) -> list[Cause]:
             causes.append(_not_array(schema, path))
         elif list_type not in ("atomic", "map", "set"):
             field = f"{path}.{_LIST_TYPE}"
-            causes.append(not_supported(field, list_type, ("atomic", "map", "set")))
+            causes.append(not_supported(field, list_type, ("atomic", "set", "map")))
     if keys and list_type != "map":
         detail = f"must be map if {_KEYS} is non-empty"
         field = f"{path}.{_LIST_TYPE}"
@@ -51,6 +51,7 @@ def _validate_map(schema: Mapping[str, Any], keys: list[str], path: str) -> list
     if items.get("type") != "object":
         detail = f"must be object if parent array's {_LIST_TYPE} is map"
         causes.append(invalid(f"{path}.items.type", items.get("type") or "", detail))
+        return causes
     for index, key in enumerate(keys):
         causes += _validate_key(items, keys, index, key, path)
     return causes
@@ -61,7 +62,7 @@ def _validate_key(
 ) -> list[Cause]:
     causes: list[Cause] = []
     prop = (items.get("properties") or {}).get(key)
-    field = f"{path}.{_KEYS}[{index}]"
+    field = f"{path}.{_KEYS}"
     if prop is None:
         causes.append(invalid(field, keys, "entries must all be names of item properties"))
     elif prop.get("type") in ("array", "object"):
@@ -91,13 +92,9 @@ def _validate_set(schema: Mapping[str, Any], path: str) -> list[Cause]:
         detail = f"cannot be nullable when {_LIST_TYPE} is set"
         causes.append(forbidden(f"{path}.items.nullable", detail))
     detail = f"must be atomic as item of a list with {_LIST_TYPE}=set"
-    for kind, extension in (("object", "x-kubernetes-map-type"), ("array", _LIST_TYPE)):
-        if items.get("type") == kind and items.get(extension) != "atomic":
-            if kind == "array" and items.get(extension) is None:
-                continue
-            field = f"{path}.items.{extension}"
-            found = items.get(extension)
-            causes.append(
-                required(field, detail) if found is None else invalid(field, found, detail)
-            )
+    if items.get("type") == "object" and items.get("x-kubernetes-map-type") != "atomic":
+        causes.append(invalid(f"{path}.items.x-kubernetes-map-type", None, detail))
+    nested = items.get(_LIST_TYPE)
+    if items.get("type") == "array" and nested not in (None, "atomic"):
+        causes.append(invalid(f"{path}.items.{_LIST_TYPE}", nested, detail))
     return causes

@@ -24,6 +24,8 @@ _POSIX_CLASSES = {
     "xdigit": "0-9A-Fa-f",
 }
 _POSIX = re.compile(r"\[:(\^?)([a-z]+):\]")
+# Python reads these, RE2 does not: it never looks back.
+_LOOK_AROUND = re.compile(r"\(\?(?:<?[=!]|>|#|\(|P=)|[*+?}]\+")
 _LEADING_FLAGS = re.compile(r"\(\?([imsU]+)\)")
 
 
@@ -42,7 +44,7 @@ def compile_pattern(pattern: str) -> re.Pattern[str]:
     try:
         return re.compile(_translate(pattern), re.ASCII)
     except re.error as error:
-        raise ValueError(str(error)) from error
+        raise ValueError(f"error parsing regexp: {error}") from error
 
 
 def _translate(pattern: str) -> str:
@@ -54,9 +56,13 @@ def _translate(pattern: str) -> str:
     while at < len(pattern):
         char = pattern[at]
         if char == "\\":
+            if not in_class and pattern[at + 1 : at + 2] in tuple("123456789"):
+                raise _unreadable("invalid escape sequence", pattern[at : at + 2])
             text, at = _escape(pattern, at)
             out.append(text)
             continue
+        if not in_class and (look := _LOOK_AROUND.match(pattern, at)):
+            raise _unreadable("invalid or unsupported Perl syntax", look.group())
         if in_class:
             posix = _POSIX.match(pattern, at)
             if posix:
@@ -96,6 +102,10 @@ def _escape(pattern: str, at: int) -> tuple[str, int]:
         end = pattern.index("}", at)
         return re.escape(chr(int(pattern[at + 3 : end], 16))), end + 1
     return _ESCAPES.get(following, "\\" + following), at + 2
+
+
+def _unreadable(fault: str, text: str) -> ValueError:
+    return ValueError(f"error parsing regexp: {fault}: `{text}`")
 
 
 def _posix_class(match: re.Match[str]) -> str:

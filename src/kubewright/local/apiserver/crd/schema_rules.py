@@ -18,6 +18,7 @@ from kubewright.local.apiserver.crd.structural_rules import validate_structure
 from kubewright.local.apiserver.field_error import forbidden, invalid, not_supported, required
 
 _UNSUPPORTED = ("id", "additionalItems", "patternProperties", "definitions", "dependencies", "$ref")
+_TYPES = ("array", "boolean", "integer", "number", "object", "string")
 # With a status subresource, status is validated by itself: junctors at the root would not see it.
 _AT_ROOT = (
     "Description",
@@ -88,14 +89,22 @@ def _validate_root(schema: Mapping[str, Any], path: str) -> list[Cause]:
     return []
 
 
-def _validate_node(schema: Mapping[str, Any], path: str) -> list[Cause]:
-    """Check one node and all below it."""
+def _validate_node(
+    schema: Mapping[str, Any], path: str, *, in_metadata: bool = False
+) -> list[Cause]:
+    """Check one node and all below it; `in_metadata` tells that it is part of object metadata."""
     causes = _validate_supported(schema, path)
+    embedded = "x-kubernetes-embedded-resource"
+    if in_metadata and schema.get(embedded):
+        detail = "must not be used inside of resource meta"
+        causes.append(forbidden(f"{path}.{embedded}", detail))
     causes += _validate_additional(schema, path)
     causes += _validate_extensions(schema, path)
     causes += validate_list_types(schema, path)
+    metadata = f"{path}.properties[metadata]" if schema.get(embedded) else None
     for child_path, child in children(schema, path):
-        causes += _validate_node(child, child_path)
+        inside = in_metadata or child_path == metadata
+        causes += _validate_node(child, child_path, in_metadata=inside)
     return causes
 
 
@@ -121,6 +130,8 @@ def _validate_supported(schema: Mapping[str, Any], path: str) -> list[Cause]:
         for key in _UNSUPPORTED
         if schema.get(key)
     ]
+    if schema.get("type") and schema["type"] not in _TYPES:
+        causes.append(not_supported(f"{path}.type", schema["type"], _TYPES))
     if schema.get("type") == "null":
         detail = "type cannot be set to null, use nullable as an alternative"
         causes.append(forbidden(f"{path}.type", detail))

@@ -38,8 +38,7 @@ _FORBIDDEN_INSIDE = {
 def validate_structure(schema: Schema, path: str) -> list[Cause]:
     """Return why a schema is not structural; the causes are sorted."""
     causes = _invariants(schema, "root", path)
-    if not causes:
-        causes = _complete_junctors(schema, schema, path, path)
+    causes += _complete_junctors(schema, schema, path, path)
     return sorted(causes, key=lambda cause: f"{cause.field}: {cause.message}")
 
 
@@ -55,7 +54,7 @@ def _invariants(schema: Schema, level: Level, path: str) -> list[Cause]:
     if isinstance(additional, Mapping):
         causes += _invariants(additional, "field", f"{path}.additionalProperties")
     causes += _check_extensions(schema, path)
-    causes += _check_junctors(schema, path, is_int_or_string=bool(schema.get(_INT_OR_STRING)))
+    causes += _check_junctors(schema, path)
     causes += _check_type(schema, level, path)
     return causes + _check_resource(schema, level, path)
 
@@ -88,6 +87,9 @@ def _check_resource(schema: Schema, level: Level, path: str) -> list[Cause]:
     embedded = bool(schema.get(_EMBEDDED))
     properties = schema.get("properties") or {}
     causes: list[Cause] = []
+    if level == "root" and schema.get("additionalProperties") is not None:
+        detail = "must not be used at the root"
+        causes.append(forbidden(f"{path}.additionalProperties", detail))
     if embedded and schema.get("additionalProperties") is not None:
         detail = f"must not be used if {_EMBEDDED} is set"
         causes.append(forbidden(f"{path}.additionalProperties", detail))
@@ -119,11 +121,11 @@ def _check_metadata(metadata: Schema, level: Level, path: str) -> list[Cause]:
     return causes
 
 
-def _check_junctors(schema: Schema, path: str, *, is_int_or_string: bool) -> list[Cause]:
+def _check_junctors(schema: Schema, path: str) -> list[Cause]:
     causes: list[Cause] = []
     for key in ("allOf", "anyOf", "oneOf"):
         for index, branch in enumerate(schema.get(key) or ()):
-            if is_int_or_string and _is_type_choice(schema, branch, key, index):
+            if _is_type_choice(schema, branch, key, index):
                 continue
             causes += _check_inside(branch, f"{path}.{key}[{index}]")
     if isinstance(schema.get("not"), Mapping):
@@ -142,7 +144,7 @@ _TYPE_CHOICE = [{"type": "integer"}, {"type": "string"}]
 
 
 def _check_inside(branch: Schema, path: str) -> list[Cause]:
-    causes = _check_junctors(branch, path, is_int_or_string=False)
+    causes = _check_junctors(branch, path)
     if isinstance(branch.get("items"), Mapping):
         causes += _check_inside(branch["items"], f"{path}.items")
     properties = branch.get("properties") or {}
@@ -162,25 +164,16 @@ def _check_inside(branch: Schema, path: str) -> list[Cause]:
 def _complete_junctors(
     rules: Schema, schema: Schema | None, path: str, rules_path: str
 ) -> list[Cause]:
-    """Check that what a junctor speaks of is declared outside of it."""
+    """Check that what the junctors at the root speak of is declared outside of them.
+
+    Those further down are not looked at, as the real server does not.
+    """
     causes: list[Cause] = []
     for key in ("allOf", "anyOf", "oneOf"):
         for index, branch in enumerate(rules.get(key) or ()):
             causes += _complete(branch, schema, path, f"{rules_path}.{key}[{index}]")
     if isinstance(rules.get("not"), Mapping):
         causes += _complete(rules["not"], schema, path, f"{rules_path}.not")
-    if rules is not schema:
-        return causes
-    items = rules.get("items")
-    if isinstance(items, Mapping):
-        causes += _complete_junctors(items, items, f"{path}.items", f"{path}.items")
-    for name, child in (rules.get("properties") or {}).items():
-        where = f"{path}.properties[{name}]"
-        causes += _complete_junctors(child, child, where, where)
-    additional = rules.get("additionalProperties")
-    if isinstance(additional, Mapping):
-        where = f"{path}.additionalProperties"
-        causes += _complete_junctors(additional, additional, where, where)
     return causes
 
 

@@ -61,7 +61,7 @@ class StructuralSchema:
         if additional is not None:
             self.additional = StructuralSchema(additional if isinstance(additional, dict) else {})
         items = schema.get("items")
-        self.items = StructuralSchema(items) if items else None
+        self.items = StructuralSchema(items) if isinstance(items, dict) and items else None
         self.validator: Validate | None = None
         self._defaulted = [
             (name, child.nullable, _copier(child.default_value))

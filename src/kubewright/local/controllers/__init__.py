@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from kubewright.api.errors import ConfigurationError
+from kubewright.local.controllers.core_event import CoreEventBroadcaster
 from kubewright.local.controllers.deployment import build_deployment_controller
 from kubewright.local.controllers.garbage_collector import GarbageCollector
 from kubewright.local.controllers.namespace import build_namespace_controller
@@ -38,11 +39,18 @@ class Options:
 
     Attributes:
         environment: What the manager that will run them lends.
+        events: Writes what they tell people; must run in the same manager.
         root_ca: The cluster's CA certificates as PEM text, published to every namespace.
     """
 
     environment: Environment
+    events: CoreEventBroadcaster
     root_ca: str = ""
+
+
+def _build_garbage_collector(options: Options) -> GarbageCollector:
+    recorder = options.events.recorder("garbage-collector-controller")
+    return GarbageCollector(options.environment, recorder)
 
 
 Factory: TypeAlias = Callable[[Options], Controller | Runnable]
@@ -51,11 +59,17 @@ CONTROLLERS: Mapping[str, Factory] = {
     "namespace": lambda _: build_namespace_controller(),
     "serviceaccount": lambda _: build_default_account_controller(),
     "root-ca-certificate-publisher": lambda options: build_root_ca_controller(options.root_ca),
-    "garbage-collector": lambda options: GarbageCollector(options.environment),
-    "deployment": lambda _: build_deployment_controller(),
-    "replicaset": lambda _: build_replicaset_controller(),
+    "garbage-collector": lambda options: _build_garbage_collector(options),
+    "deployment": lambda options: build_deployment_controller(
+        options.events.recorder("deployment-controller")
+    ),
+    "replicaset": lambda options: build_replicaset_controller(
+        options.events.recorder("replicaset-controller")
+    ),
     "node-lifecycle": lambda _: build_node_lifecycle_controller(),
-    "taint-eviction": lambda _: build_taint_eviction_controller(),
+    "taint-eviction": lambda options: build_taint_eviction_controller(
+        options.events.recorder("taint-eviction-controller")
+    ),
     "scheduler": lambda _: build_scheduler(),
 }
 """Builders of the controllers by name."""
@@ -99,5 +113,7 @@ def add_controllers(
     Raises:
         ConfigurationError: a name is unknown.
     """
-    for controller in build_controllers(names, Options(manager.environment, root_ca)):
+    events = CoreEventBroadcaster(manager.client, clock=manager.clock)
+    manager.add(events)
+    for controller in build_controllers(names, Options(manager.environment, events, root_ca)):
         manager.add(controller)

@@ -70,3 +70,17 @@ def restart_count(pod: Object) -> int:
     """Return the restarts of the pod's container that restarted most."""
     statuses = (pod.get("status") or {}).get("containerStatuses") or ()
     return max((int(status.get("restartCount") or 0) for status in statuses), default=0)
+
+
+def build_condition_patch(pod: Object, condition: Object) -> Object:
+    """Build the merge patch of a pod's status that sets one condition, in its place or at the end.
+
+    The whole list is sent, guarded by the version that it was read at.
+    """
+    before = (pod.get("status") or {}).get("conditions") or []
+    known = find_condition(before, condition["type"]) is not None
+    conditions = [condition if c["type"] == condition["type"] else c for c in before]
+    return {
+        "metadata": {"resourceVersion": pod["metadata"]["resourceVersion"]},
+        "status": {"conditions": conditions if known else [*before, condition]},
+    }

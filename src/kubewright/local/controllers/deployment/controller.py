@@ -11,6 +11,7 @@ from kubewright.api.resource import NamespacedName, Object
 from kubewright.cache.cache import Cache
 from kubewright.cache.entry import Change, ChangeType, Entry
 from kubewright.cache.store import Store
+from kubewright.local.controllers.core_event import with_recorder
 from kubewright.local.controllers.deployment import status as statuses
 from kubewright.local.controllers.deployment.deployment import Deployment
 from kubewright.local.controllers.deployment.replica_set import REVISION, ReplicaSet
@@ -34,13 +35,14 @@ from kubewright.local.controllers.pod import is_pod_finished
 from kubewright.local.controllers.waking import Claimants
 from kubewright.runtime.context import Context
 from kubewright.runtime.controller import Controller
+from kubewright.runtime.events import EventRecorder
 from kubewright.runtime.result import Result
 from kubewright.runtime.watch import Watch
 
 NAME = "deployment-controller"
 
 
-def build_deployment_controller() -> Controller:
+def build_deployment_controller(recorder: EventRecorder) -> Controller:
     """Build the controller that rolls Deployments out.
 
     Flow: claim ReplicaSets, `plan_rollout`, carry out its steps, write the status once. A crash
@@ -57,7 +59,7 @@ def build_deployment_controller() -> Controller:
     return Controller(
         NAME,
         builtin.DEPLOYMENT,
-        reconcile,
+        with_recorder(reconcile, recorder),
         owns=[builtin.REPLICA_SET],
         watches=[
             Watch(builtin.REPLICA_SET, claimants.of_orphan),

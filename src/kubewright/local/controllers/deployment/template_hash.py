@@ -22,7 +22,7 @@ def build_template_hash(template: Object, collisions: int) -> str:
     the Deployment's `collisionCount`: a taken name is left by counting it up.
     """
     text = msgspec.json.encode([template, collisions], order="deterministic")
-    number = int.from_bytes(hashlib.sha256(text).digest()[:8])
+    number = int.from_bytes(hashlib.sha256(text).digest()[-8:])
     digits = []
     for _ in range(_LENGTH):
         number, digit = divmod(number, len(_ALPHABET))

@@ -31,6 +31,7 @@ from kubewright.local.controllers.garbage_collector.graph import (
 from kubewright.local.controllers.garbage_collector.monitors import Monitors
 from kubewright.runtime.alarm import Alarm
 from kubewright.runtime.context import Environment
+from kubewright.runtime.events import EventRecorder
 from kubewright.runtime.queue import WorkQueue
 
 NAME = "garbage-collector-controller"
@@ -61,10 +62,10 @@ class GarbageCollector:
     Source: KEP "Garbage Collection" (ownerReferences), API conventions.
     """
 
-    def __init__(self, environment: Environment) -> None:
+    def __init__(self, environment: Environment, recorder: EventRecorder) -> None:
         self._client: Client = environment.client
         self._clock = environment.clock
-        self._recorder = environment.broadcaster.recorder(NAME)
+        self._recorder = recorder
         self._graph = OwnerGraph()
         self._queue: WorkQueue[str] = WorkQueue(environment.clock, environment.random)
         self._monitors = Monitors(

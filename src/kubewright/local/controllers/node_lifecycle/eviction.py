@@ -11,11 +11,16 @@ from kubewright.api.resource import NamespacedName, Object
 from kubewright.api.time import format_time, parse_time
 from kubewright.cache.cache import Cache
 from kubewright.cache.entry import Entry
-from kubewright.client.requests import PatchType
-from kubewright.local.controllers.pod import is_pod_finished, is_pod_terminating
+from kubewright.local.controllers.core_event import with_recorder
+from kubewright.local.controllers.pod import (
+    build_condition_patch,
+    is_pod_finished,
+    is_pod_terminating,
+)
 from kubewright.local.controllers.scheduler.filters import covers
 from kubewright.runtime.context import Context
 from kubewright.runtime.controller import Controller
+from kubewright.runtime.events import EventRecorder
 from kubewright.runtime.result import Result
 from kubewright.runtime.watch import Watch
 
@@ -24,13 +29,13 @@ NAME = "taint-eviction-controller"
 _BY_NODE = "kubewright/node"
 
 
-def build_taint_eviction_controller() -> Controller:
+def build_taint_eviction_controller(recorder: EventRecorder) -> Controller:
     """Build the controller that evicts pods from tainted nodes."""
     pods = _PodsOfNodes()
     return Controller(
         NAME,
         builtin.POD,
-        reconcile,
+        with_recorder(reconcile, recorder),
         watches=[Watch(builtin.NODE, pods.on)],
         setup=pods.set_up,
     )
@@ -106,11 +111,7 @@ async def _evict(ctx: Context, pod: Object) -> None:
     ctx.recorder.event(pod, "Normal", "TaintManagerEviction", note)
     try:
         await ctx.patch(
-            builtin.POD,
-            key,
-            {"status": {"conditions": [condition]}},
-            type=PatchType.STRATEGIC,
-            subresource="status",
+            builtin.POD, key, build_condition_patch(pod, condition), subresource="status"
         )
         await ctx.delete(builtin.POD, key, uid=pod["metadata"]["uid"])
     except (NotFound, Conflict):

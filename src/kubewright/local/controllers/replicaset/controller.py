@@ -9,6 +9,7 @@ from kubewright.api import builtin
 from kubewright.api.errors import AlreadyExists, Conflict, KubewrightError, NotFound
 from kubewright.api.metadata import controller_of
 from kubewright.api.resource import NamespacedName, Object
+from kubewright.local.controllers.core_event import with_recorder
 from kubewright.local.controllers.label_selector import LabelSelector
 from kubewright.local.controllers.namespace_termination import is_namespace_terminating
 from kubewright.local.controllers.ownership import (
@@ -30,13 +31,14 @@ from kubewright.local.controllers.replicaset.scale import (
 from kubewright.local.controllers.waking import Claimants
 from kubewright.runtime.context import Context
 from kubewright.runtime.controller import Controller
+from kubewright.runtime.events import EventRecorder
 from kubewright.runtime.result import Result
 from kubewright.runtime.watch import Watch
 
 NAME = "replicaset-controller"
 
 
-def build_replicaset_controller() -> Controller:
+def build_replicaset_controller(recorder: EventRecorder) -> Controller:
     """Build the controller that makes and deletes the pods of ReplicaSets.
 
     Guarantee: never more pods than wished for because of a repeated creation. Within a process,
@@ -49,7 +51,7 @@ def build_replicaset_controller() -> Controller:
     return Controller(
         NAME,
         builtin.REPLICA_SET,
-        reconciler.reconcile,
+        with_recorder(reconciler.reconcile, recorder),
         owns=[builtin.POD],
         watches=[Watch(builtin.POD, claimants.of_orphan)],
         setup=claimants.set_up,

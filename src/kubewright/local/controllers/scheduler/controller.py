@@ -6,13 +6,17 @@ from collections.abc import Iterable
 
 from kubewright.api import builtin
 from kubewright.api.conditions import find_condition
-from kubewright.api.errors import Conflict, NotFound
+from kubewright.api.errors import Conflict, KubewrightError, NotFound
 from kubewright.api.resource import NamespacedName, Object
 from kubewright.api.time import format_time
 from kubewright.cache.cache import Cache
 from kubewright.cache.entry import Change, ChangeType, Entry
-from kubewright.client.requests import PatchType
-from kubewright.local.controllers.pod import is_pod_finished, is_pod_terminating
+from kubewright.local.controllers.namespace_termination import is_namespace_terminating
+from kubewright.local.controllers.pod import (
+    build_condition_patch,
+    is_pod_finished,
+    is_pod_terminating,
+)
 from kubewright.local.controllers.scheduler.claims import (
     PERSISTENT_VOLUME,
     SELECTED_NODE,
@@ -137,8 +141,10 @@ class Scheduler:
             # The pod is gone, or somebody else bound it: the store is about to show it.
             self._state.forget(key)
             return
-        except BaseException:
+        except BaseException as error:
             self._state.forget(key)
+            if isinstance(error, KubewrightError) and is_namespace_terminating(error):
+                return
             raise
         note = f"Successfully assigned {key} to {node}"
         ctx.recorder.event(pod, "Normal", "Scheduled", note, action="Binding")
@@ -146,6 +152,8 @@ class Scheduler:
 
     async def _report(self, ctx: Context, pod: Object, placement: Placement) -> None:
         """Say why the pod waits, and make room for it where that was decided."""
+        if not placement.message:
+            return
         condition = build_unschedulable(pod, placement.message, format_time(ctx.clock.now()))
         status = pod.get("status") or {}
         before = find_condition(status.get("conditions") or (), "PodScheduled") or {}
@@ -153,7 +161,8 @@ class Scheduler:
         nominated = placement.nominated or None
         if told and status.get("nominatedNodeName") == nominated:
             return
-        patch: Object = {"status": {"conditions": [condition], "nominatedNodeName": nominated}}
+        patch = build_condition_patch(pod, condition)
+        patch["status"]["nominatedNodeName"] = nominated
         await _patch_status(ctx, NamespacedName.of(pod), patch)
         ctx.recorder.event(
             pod, "Warning", "FailedScheduling", placement.message, action="Scheduling"
@@ -237,7 +246,7 @@ async def _evict(ctx: Context, pod: Object, victim: PodInfo, node: str) -> None:
         return
     if generation := live["metadata"].get("generation"):
         condition["observedGeneration"] = generation
-    await _patch_status(ctx, victim.key, {"status": {"conditions": [condition]}})
+    await _patch_status(ctx, victim.key, build_condition_patch(live, condition))
     try:
         await ctx.delete(builtin.POD, victim.key, uid=victim.uid)
     except (NotFound, Conflict):
@@ -248,6 +257,6 @@ async def _evict(ctx: Context, pod: Object, victim: PodInfo, node: str) -> None:
 
 async def _patch_status(ctx: Context, key: NamespacedName, patch: Object) -> None:
     try:
-        await ctx.patch(builtin.POD, key, patch, type=PatchType.STRATEGIC, subresource="status")
+        await ctx.patch(builtin.POD, key, patch, subresource="status")
     except NotFound:
         return

@@ -29,7 +29,8 @@ _NO_VICTIMS = "No preemption victims found for incoming pod."
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Where a pod goes. Without a node, `message` says why, as the condition and event do.
+    """Where a pod goes. Without a node, `message` says why, as the condition and event do; without
+    either the pod waits for room that is being made.
 
     With a `nominated` node, the `victims` on it are to be deleted to make room.
     """
@@ -136,8 +137,8 @@ def _preempt(
         )
     nominated = (pod.get("status") or {}).get("nominatedNodeName")
     if any(_makes_room(info, node) for node in nodes if node.name == nominated):
-        text = "not eligible due to a terminating pod on the nominated node."
-        return Placement(message=f"{summary} preemption: {text}", nominated=nominated or "")
+        # Room is being made already: what was said then still holds.
+        return Placement(nominated=nominated or "")
     unhelpful = []
     candidates: list[tuple[NodeInfo, tuple[PodInfo, ...]]] = []
     for node in nodes:

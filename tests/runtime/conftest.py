@@ -16,6 +16,7 @@ from kubewright.client.client import Client
 from kubewright.client.clock import SystemClock
 from kubewright.client.connection import connect
 from kubewright.client.kubeconfig import KubeConfig
+from kubewright.local.apiserver.serving import ServerOptions, serve
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.manager import Manager
 from kubewright.runtime.operator import Operator
@@ -26,9 +27,15 @@ Running = Callable[..., AbstractAsyncContextManager[Manager]]
 
 @pytest.fixture
 async def transport() -> AsyncIterator[RecordingTransport]:
-    inner = connect(KubeConfig.load(os.environ["REAL_KUBECONFIG"])).transport
-    yield RecordingTransport(inner)
-    await inner.close()
+    """Reach the server of KUBEWRIGHT_TEST_KUBECONFIG, or without it ours in memory."""
+    path = os.environ.get("KUBEWRIGHT_TEST_KUBECONFIG")
+    if path:
+        inner = connect(KubeConfig.load(path)).transport
+        yield RecordingTransport(inner)
+        await inner.close()
+        return
+    async with serve(ServerOptions(listening=False)) as server:
+        yield RecordingTransport(server.client_transport())
 
 
 @pytest.fixture

@@ -232,13 +232,14 @@ async def test_never_works_on_one_key_twice_at_a_time(
         return None
 
     async def is_enough() -> bool:
-        return count >= 10
+        return count >= 8
 
     created = await client.create(secret(namespace, "a"))
     async with running(Controller("c", builtin.SECRET, reconcile, workers=8)):
         for number in range(20):
             created["metadata"]["labels"] = {"n": str(number)}
             created = await client.replace(created)
+            await asyncio.sleep(0.004)
         await eventually(is_enough)
     assert overlaps == []
 

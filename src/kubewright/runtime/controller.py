@@ -30,7 +30,7 @@ Reconcile: TypeAlias = Callable[[NamespacedName, Context], Awaitable[Result | No
 Stalled: TypeAlias = Callable[[NamespacedName, Context, BaseException], Awaitable[None]]
 
 STALLED_AFTER = 10
-_QUIET_REREADS = 5
+QUIET_REREADS = 5
 
 _logger = logging.getLogger(__name__)
 
@@ -91,7 +91,7 @@ class Controller:
         cache = environment.cache
         watched = [watch.resource for watch in self._watches]
         stores = {resource: cache.store(resource) for resource in (*watched, *self._reads)}
-        self._attached = _Attached(environment, stores)
+        self._attached = _Attached(self.name, environment, stores)
         if self._setup is not None:
             self._setup(cache)
         for watch in self._watches:
@@ -210,7 +210,7 @@ class Controller:
         """Log a failure: races in silence, new errors with a traceback, known ones in short."""
         text = describe(error)
         rereads = remedy_of(error) is Remedy.REREAD
-        if rereads and self.queue.failures(key) <= _QUIET_REREADS:
+        if rereads and self.queue.failures(key) <= QUIET_REREADS:
             context.logger.debug("tried again in %.3f s: %s", delay, text)
             return
         known = self._state.told.get(key) == text
@@ -231,7 +231,7 @@ class Controller:
             cache=environment.cache,
             request=key,
             logger=KeyLogger(logger, {"controller": self.name, "key": str(key)}),
-            recorder=environment.broadcaster.recorder(self.name),
+            recorder=state.recorder,
             clock=environment.clock,
             random=environment.random,
             stores=state.stores,
@@ -255,7 +255,7 @@ class KeyLogger(logging.LoggerAdapter[logging.Logger]):
 class _Attached:
     """What a controller has once a manager runs it."""
 
-    def __init__(self, environment: Environment, stores: dict[Resource, Store]) -> None:
+    def __init__(self, name: str, environment: Environment, stores: dict[Resource, Store]) -> None:
         self.environment = environment
         self.stores = stores
         self.queue: WorkQueue[NamespacedName] = WorkQueue(environment.clock, environment.random)
@@ -264,4 +264,5 @@ class _Attached:
             environment.clock,
             {resource.gvk: store for resource, store in stores.items()},
         )
+        self.recorder = environment.broadcaster.recorder(name)
         self.told: dict[NamespacedName, str] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import socket
 from collections.abc import Callable
@@ -14,6 +15,8 @@ from kubewright.client.clock import Clock
 from kubewright.client.requests import PatchType
 from kubewright.runtime.alarm import Alarm
 from kubewright.runtime.event_series import Correlator, EventType, Occurrence, Series
+
+_HOST = socket.gethostname()
 
 _logger = logging.getLogger(__name__)
 
@@ -28,7 +31,7 @@ class EventRecorder:
 
     def __init__(self, component: str, record: Callable[[Occurrence], None]) -> None:
         self._component = component
-        self._instance = f"{component}-{socket.gethostname()}"
+        self._instance = f"{component}-{_HOST}"
         self._record = record
 
     def event(
@@ -68,6 +71,7 @@ class EventBroadcaster:
         self._clock = clock
         self._correlator = Correlator()
         self._alarm = Alarm(clock)
+        self._writing = asyncio.Lock()
 
     def recorder(self, component: str) -> EventRecorder:
         """Return a recorder that reports as a component, such as `deployment-controller`."""
@@ -83,8 +87,9 @@ class EventBroadcaster:
 
     async def flush(self) -> None:
         """Write what is due now."""
-        for series in list(self._correlator.due(self._clock.now())):
-            await self._write(series)
+        async with self._writing:
+            for series in list(self._correlator.due(self._clock.now())):
+                await self._write(series)
 
     def _record(self, occurrence: Occurrence) -> None:
         self._correlator.record(occurrence, self._clock.now())

@@ -13,7 +13,7 @@ from kubewright.runtime.applied_memory import AppliedMemory
 from kubewright.runtime.child_kind import ChildKey, build_children, child_key
 from kubewright.runtime.children import Children
 from kubewright.runtime.context import Context
-from kubewright.runtime.controller import STALLED_AFTER
+from kubewright.runtime.controller import QUIET_REREADS, STALLED_AFTER
 from kubewright.runtime.desired import (
     Action,
     Outcome,
@@ -222,15 +222,15 @@ class KindReconciler(Generic[T]):
         return Summary.of(children.readiness())
 
     async def _report_failure(self, ctx: Context, owner: Object, error: Exception) -> None:
-        """Say in the status why an object failed; races are not worth a word.
+        """Say in the status why an object failed; a few races are not worth a word.
 
         A message that differs each time must not make a loop of writes and wake-ups: of failures in
         a row the first, second, fourth, … are written, and the one that stalls the object.
         """
         remedy = remedy_of(error)
-        if remedy is Remedy.REREAD:
-            return
         count = self._failures[ctx.request] = self._failures.get(ctx.request, 0) + 1
+        if remedy is Remedy.REREAD and count <= QUIET_REREADS:
+            return
         if count & (count - 1) and count != STALLED_AFTER:
             return
         stalled = remedy is Remedy.WAIT_FOR_CHANGE or count >= STALLED_AFTER

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Sequence
 from datetime import timedelta
 from random import Random
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 from kubewright.cache.cache import Cache
 from kubewright.client.client import Client
@@ -17,10 +17,12 @@ from kubewright.runtime.context import Environment
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.events import EventBroadcaster
 
+_SYNC_PATIENCE = 5.0
+"""Seconds after which it is said what a start waits for."""
+
 _logger = logging.getLogger(__name__)
 
 
-@runtime_checkable
 class Runnable(Protocol):
     """Anything that runs for as long as the manager does, until it is cancelled."""
 
@@ -83,7 +85,7 @@ class Manager:
         try:
             async with asyncio.TaskGroup() as group:
                 cache = group.create_task(self.cache.run(), name="cache")
-                await self.cache.wait_synced()
+                await self._wait_synced()
                 try:
                     await self._run_parts()
                 finally:
@@ -94,6 +96,20 @@ class Manager:
     async def wait_ready(self) -> None:
         """Wait until all caches are synced and all workers started."""
         await self._ready.wait()
+
+    async def _wait_synced(self) -> None:
+        """Wait for the caches; say every few seconds what keeps them, such as a missing right."""
+        synced = Alarm(self.clock)
+        waiting = asyncio.create_task(self.cache.wait_synced())
+        waiting.add_done_callback(lambda _: synced.set())
+        try:
+            while not await synced.wait(_SYNC_PATIENCE):
+                for reflector in self.cache.reflectors:
+                    if reflector.failure is not None:
+                        _logger.warning("not ready: %s: %s", reflector, reflector.failure)
+        finally:
+            waiting.cancel()
+            await asyncio.wait((waiting,))
 
     async def _run_parts(self) -> None:
         async with asyncio.TaskGroup() as group:
@@ -110,17 +126,16 @@ class Manager:
                 await self._drain()
 
     async def _drain(self) -> None:
-        done = Alarm(self.clock)
-
-        async def drain() -> None:
-            await asyncio.gather(*(controller.drain() for controller in self._controllers))
-            done.set()
-
-        task = asyncio.ensure_future(drain())
+        over = Alarm(self.clock)
+        finishing = asyncio.create_task(self._finish())
+        finishing.add_done_callback(lambda _: over.set())
         try:
-            if not await done.wait(self._grace_period.total_seconds()):
+            if not await over.wait(self._grace_period.total_seconds()):
                 _logger.warning("workers did not finish within %s", self._grace_period)
-            await self._broadcaster.flush()
         finally:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+            finishing.cancel()
+            await asyncio.wait((finishing,))
+
+    async def _finish(self) -> None:
+        await asyncio.gather(*(controller.drain() for controller in self._controllers))
+        await self._broadcaster.flush()

@@ -94,7 +94,7 @@ async def test_an_aborted_stream_is_a_transport_error() -> None:
         return response
 
     async with serving(handle) as url, closing(HTTPTransport(url)) as transport:
-        with pytest.raises(TransportError, match="GET /watch"):
+        with pytest.raises(TransportError, match="GET /watch: the connection broke off"):
             await _read_all(transport)
 
 
@@ -117,7 +117,7 @@ async def test_a_server_that_does_not_answer_is_a_transport_error() -> None:
         serving(_never) as url,
         closing(HTTPTransport(url, request_timeout=0.05)) as transport,
     ):
-        with pytest.raises(TransportError, match="TimeoutError"):
+        with pytest.raises(TransportError, match="no answer in time"):
             await transport.request("GET", "/x")
 
 
@@ -198,7 +198,7 @@ async def test_verifies_the_server_and_shows_its_own_certificate() -> None:
         async with closing(transport):
             assert b"jane" in (await transport.request("GET", "/x")).body
         async with closing(HTTPTransport(url, tls=TLSConfig(authority.pem))) as transport:
-            with pytest.raises(TransportError, match=r"[Cc]ertificate|certificate verify"):
+            with pytest.raises(TransportError, match="certificate is not trusted"):
                 await transport.request("GET", "/x")
         async with closing(HTTPTransport(url, tls=TLSConfig(verify=False))) as transport:
             assert (await transport.request("GET", "/x")).status == 200

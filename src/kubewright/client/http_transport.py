@@ -205,8 +205,22 @@ def _plain(answer: aiohttp.ClientResponse) -> dict[str, str]:
 
 
 def _broken(method: str, path: str, error: Exception) -> TransportError:
-    what = str(error) or type(error).__name__
-    return TransportError(f"{method} {path}: {what}")
+    return TransportError(f"{method} {path}: {describe_failure(error)}")
+
+
+def describe_failure(error: Exception) -> str:
+    """Say what happened to a connection, without the insides of the HTTP library."""
+    match error:
+        case aiohttp.ClientConnectorCertificateError():
+            return f"the server's certificate is not trusted: {error.certificate_error}"
+        case aiohttp.ClientConnectorError():
+            return f"cannot connect to {error.host}:{error.port}: {error.os_error}"
+        case aiohttp.ClientPayloadError():
+            return "the connection broke off amid the answer"
+        case TimeoutError():
+            return "no answer in time"
+        case _:
+            return str(error) or type(error).__name__
 
 
 def _open_socket(address: Any) -> socket.socket:

@@ -16,7 +16,8 @@ class Attributes:
     """A write on its way through admission.
 
     `operation` is CREATE, UPDATE, DELETE or CONNECT. `obj` is None for a deletion, `old` for a
-    creation. Mutating plugins change `obj` in place or replace it. `warnings` is the request's list.
+    creation. Mutating plugins change `obj` in place or replace it. `warnings` is that of the
+    request.
     """
 
     operation: str

@@ -151,7 +151,7 @@ def _serving(
             names.append(x509.DNSName(address))
     builder = _builder(name, authority.subject, key, now)
     builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
-    usage = x509.ExtendedKeyUsage([x509.ExtendedKeyUsageOID.SERVER_AUTH])
+    usage = x509.ExtendedKeyUsage([x509.oid.ExtendedKeyUsageOID.SERVER_AUTH])
     builder = builder.add_extension(usage, critical=False)
     issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(authority_key.public_key())
     builder = builder.add_extension(issuer, critical=False)

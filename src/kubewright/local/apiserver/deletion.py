@@ -7,14 +7,15 @@ from datetime import datetime, timedelta
 
 from kubewright.api.resource import Object
 from kubewright.api.time import format_time, parse_time
+from kubewright.local.apiserver.crd.lifecycle import CLEANUP_FINALIZER
 from kubewright.local.apiserver.kind import ServedKind
 from kubewright.local.apiserver.options import DeleteOptions
 
 ORPHAN = "orphan"
 FOREGROUND = "foregroundDeletion"
 JOB_WARNING = (
-    "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to "
-    "remove them or set propagationPolicy=Orphan to suppress this warning"
+    "child pods are preserved by default when jobs are deleted; set "
+    "propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress this warning"
 )
 
 
@@ -38,6 +39,9 @@ def plan_deletion(
     if pending:
         return DeletionPlan(None, remove=False)
     finalizers = _finalizers(kind, metadata, options)
+    if _is_definition(kind) and CLEANUP_FINALIZER not in finalizers:
+        # Its objects go first; only DELETE puts this on.
+        finalizers.append(CLEANUP_FINALIZER)
     changed = finalizers != (metadata.get("finalizers") or [])
     if changed:
         _set_finalizers(metadata, finalizers)
@@ -101,7 +105,7 @@ def _finalizers(kind: ServedKind, metadata: Object, options: DeleteOptions) -> l
         kept.append(ORPHAN)
     if foreground:
         kept.append(FOREGROUND)
-    return finalizers if sorted(kept) == sorted(finalizers) else kept
+    return kept if sorted(kept) != sorted(finalizers) else finalizers
 
 
 def is_orphaning(kind: ServedKind) -> bool:
@@ -162,6 +166,10 @@ _RETURNED = frozenset(
 
 def _is_pod(kind: ServedKind) -> bool:
     return kind.resource.group == "" and kind.resource.plural == "pods"
+
+
+def _is_definition(kind: ServedKind) -> bool:
+    return kind.resource.plural == "customresourcedefinitions" and not kind.is_custom
 
 
 def _is_namespace(kind: ServedKind) -> bool:

@@ -60,7 +60,7 @@ class Request:
     def flag(self, name: str) -> bool:
         """Read a boolean query parameter: all but `0`, `false` and nothing is true."""
         values = self.query.get(name)
-        return bool(values) and values[0].lower() not in ("0", "false", "")
+        return values is not None and values[0].lower() not in ("0", "false", "")
 
 
 @dataclass(slots=True)

@@ -11,11 +11,11 @@ from kubewright.api.resource import Object
 NAME = "kubewright"
 
 
-def build_kubeconfig(url: str, ca: bytes | None, token: str, *, name: str = NAME) -> Object:
+def build_kubeconfig(url: str, ca: str, token: str, *, name: str = NAME) -> Object:
     """Build a kubeconfig with one cluster, one user and one context."""
     cluster: Object = {"server": url}
     if ca:
-        cluster["certificate-authority-data"] = base64.b64encode(ca).decode()
+        cluster["certificate-authority-data"] = base64.b64encode(ca.encode()).decode()
     return {
         "apiVersion": "v1",
         "kind": "Config",

@@ -40,7 +40,7 @@ class Listener:
         self._host = host
         self._port = port
         self._tls = tls
-        self._web: web.Server[BaseRequest] | None = None
+        self._web: web.Server | None = None
         self._listening: asyncio.Server | None = None
 
     @property

@@ -217,7 +217,10 @@ def parse_delete_options(request: Request, body: Object | None) -> DeleteOptions
     orphan = source.get("orphanDependents")
     causes: list[Cause] = []
     if policy is not None and orphan is not None:
-        message = f'Invalid value: "{policy}": orphanDependents and deletionPropagation cannot be both set'
+        message = (
+            f'Invalid value: "{policy}": orphanDependents and deletionPropagation '
+            "cannot be both set"
+        )
         causes.append(Cause("FieldValueInvalid", message, "propagationPolicy"))
     if policy not in (None, "Foreground", "Background", "Orphan"):
         supported = ("Foreground", "Background", "Orphan", "nil")

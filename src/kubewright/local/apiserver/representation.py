@@ -22,8 +22,8 @@ def represent(request: Request, media: Media, status: int, raw: bytes) -> Respon
     if media.media_type == YAML:
         return Response(status, encode_yaml(decode_json(raw)), YAML)
     if is_pretty(request):
-        raw = msgspec.json.format(raw, indent=2) + b"\n"
-    return Response(status, raw)
+        raw = msgspec.json.format(raw, indent=2)
+    return Response(status, raw + b"\n")
 
 
 def represent_object(

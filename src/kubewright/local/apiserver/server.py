@@ -19,6 +19,7 @@ from kubewright.local.apiserver.authorization import (
 )
 from kubewright.local.apiserver.backend import Backend
 from kubewright.local.apiserver.builtin import builtin_kinds
+from kubewright.local.apiserver.crd.controller import with_definition_rules
 from kubewright.local.apiserver.discovery import Discovery
 from kubewright.local.apiserver.exchange import (
     Answer,
@@ -76,7 +77,7 @@ class APIServer:
         monotonic: Callable[[], float] = time.monotonic,
         rng: random.Random | None = None,
     ) -> None:
-        self.registry = Registry(builtin_kinds())
+        self.registry = Registry(with_definition_rules(builtin_kinds()))
         self.backend = Backend(store, self.registry, now=now, monotonic=monotonic, rng=rng)
         self.admission = Admission([NamespaceLifecycle(store), *plugins])
         self.metrics = Metrics()

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from kubewright.local.apiserver.authentication import ADMIN, Authenticator
 from kubewright.local.apiserver.bootstrap import ensure_first_objects
 from kubewright.local.apiserver.certificates import Certificates, ensure_certificates
+from kubewright.local.apiserver.crd.controller import serve_definitions
 from kubewright.local.apiserver.exchange import User
 from kubewright.local.apiserver.kubeconfig import build_kubeconfig, write_kubeconfig
 from kubewright.local.apiserver.memory import MemoryTransport
@@ -74,8 +75,7 @@ class RunningServer:
 
     def kubeconfig(self, path: Path) -> Path:
         """Write the administrator's kubeconfig and return its path."""
-        ca = self._certificates.ca if self._certificates else None
-        write_kubeconfig(path, build_kubeconfig(self.url, ca, self.token))
+        write_kubeconfig(path, build_kubeconfig(self.url, self.ca, self.token))
         return path
 
     def client_transport(self, user: User = ADMIN) -> MemoryTransport:
@@ -111,7 +111,10 @@ async def serve(
         )
         try:
             await ensure_first_objects(server)
-            async with _listen(server, options, certificates) as listener:
+            async with (
+                serve_definitions(server),
+                _listen(server, options, certificates) as listener,
+            ):
                 server.ready = True
                 yield RunningServer(server, listener, certificates, token)
         finally:

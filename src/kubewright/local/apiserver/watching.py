@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import msgspec
@@ -15,8 +15,8 @@ from kubewright.local.apiserver.selectors import FieldSelector, LabelSelector
 from kubewright.local.apiserver.storage import ObjectStorage, decode_json, with_revision
 from kubewright.local.store import Change, VersionedStore
 
-Encode = Callable[[str, bytes], bytes]
-"""Turns an event's type and the object's JSON text into one frame of the stream."""
+Encode = Callable[[str, bytes, bool], bytes]
+"""Turns an event's type and the object's JSON text into one frame; tells the stream's first."""
 
 
 class _Labels(msgspec.Struct):
@@ -62,6 +62,7 @@ class FieldReader:
         self._fields: dict[str, str] | None = None
 
     def __call__(self, name: str) -> str:
+        """Return a field's value; empty where the object has none."""
         if name in ("metadata.name", "metadata.namespace"):
             namespace, _, own = self._key.removeprefix(self._storage.prefix).rpartition("/")
             return own if name == "metadata.name" else namespace
@@ -143,6 +144,7 @@ class Watcher:
         self._queue: deque[bytes] = deque()
         self._size = 0
         self._ready = asyncio.Event()
+        self._begun = False
         self.closed = False
 
     def offer(self, event: Event) -> None:
@@ -151,20 +153,23 @@ class Watcher:
             return
         kind, shown = self._decide(event)
         if shown is not None:
-            frame = event.frame((self._form, kind), lambda: self._encode(kind, shown))
-            self.push(frame)
+            first = not self._begun
+            key = (self._form, kind, first)
+            self.push(event.frame(key, lambda: self._encode(kind, shown, first)))
 
     def push(self, frame: bytes) -> None:
         """Queue a frame."""
+        self._begun = True
         self._queue.append(frame)
         self._size += len(frame)
         if self._size > self._limit:
             self.close()
         self._ready.set()
 
-    def push_all(self, frames: Iterable[bytes]) -> None:
-        """Queue the objects that a watch begins with; they count for nothing against the limit."""
-        self._queue.extend(frames)
+    def show(self, kind: str, raw: bytes) -> None:
+        """Queue an event that no one else sees; it counts for nothing against the limit."""
+        self._queue.append(self._encode(kind, raw, not self._begun))
+        self._begun = True
         self._ready.set()
 
     def close(self) -> None:

@@ -212,10 +212,16 @@ class VersionedStore:
     def subscribe(self, listener: Listener) -> Callable[[], None]:
         """Call the listener with each change, in order, as part of the write.
 
-        A listener must not block and must not write. Returns what ends the subscription.
+        A listener must not block and must not write. Returns what ends the subscription, which
+        may be called more than once.
         """
         self._listeners.append(listener)
-        return lambda: self._listeners.remove(listener)
+
+        def unsubscribe() -> None:
+            if listener in self._listeners:
+                self._listeners.remove(listener)
+
+        return unsubscribe
 
     def compact(self, revision: int) -> None:
         """Forget the history up to and including a revision; current values stay."""

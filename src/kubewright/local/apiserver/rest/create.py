@@ -35,7 +35,7 @@ async def create_object(call: Call, options: WriteOptions, obj: Object, *, track
         Invalid: the object breaks a rule of its kind.
         APIError: admission refuses it.
     """
-    prefix = (obj.get("metadata") or {}).get("generateName")
+    prefix = str((obj.get("metadata") or {}).get("generateName") or "")
     generated = bool(prefix) and not obj["metadata"].get("name")
     attempts = _NAME_ATTEMPTS if generated else 1
     for attempt in range(attempts):

@@ -97,8 +97,8 @@ def check_type(kind: ServedKind, obj: Object, data: bytes) -> Object:
             shown = text if len(text) <= 30 else f"{text[:30]} ..."
             raise BadRequest(
                 f"the object provided is unrecognized (must be of type {resource.kind}): couldn't "
-                f"get version/kind; json parse error: json: cannot unmarshal {found} into Go struct "
-                f"field .{field} of type string ({shown})",
+                f"get version/kind; json parse error: json: cannot unmarshal {found} into Go "
+                f"struct field .{field} of type string ({shown})",
                 None,
             )
     api_version, name = obj.get("apiVersion") or "", obj.get("kind") or ""
@@ -132,9 +132,9 @@ def check_type(kind: ServedKind, obj: Object, data: bytes) -> Object:
 def _not_an_object(kind: ServedKind, value: Any, data: bytes) -> BadRequest:
     shown = data.decode("utf-8", errors="replace")[:30]
     return BadRequest(
-        f"the object provided is unrecognized (must be of type {kind.resource.kind}): couldn't get "
-        f"version/kind; json parse error: json: cannot unmarshal {_go_type(value)} into Go value of "
-        f"type struct {{ APIVersion string; Kind string }} ({shown})",
+        f"the object provided is unrecognized (must be of type {kind.resource.kind}): couldn't "
+        f"get version/kind; json parse error: json: cannot unmarshal {_go_type(value)} into Go "
+        f"value of type struct {{ APIVersion string; Kind string }} ({shown})",
         None,
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from typing import Any
 
 from kubewright.api.errors import APIError, Expired
@@ -15,7 +15,7 @@ from kubewright.local.apiserver.rest.list import check_fields
 from kubewright.local.apiserver.selectors import FieldRequirement, FieldSelector
 from kubewright.local.apiserver.storage import decode_json
 from kubewright.local.apiserver.table import build_partial, build_table
-from kubewright.local.apiserver.watching import Selection, Watcher, build_bookmark
+from kubewright.local.apiserver.watching import Encode, Selection, Watcher, build_bookmark
 from kubewright.local.store import Compacted
 
 _MIN_TIMEOUT = 1800
@@ -76,9 +76,9 @@ def _begin(call: Call, options: ListOptions, watcher: Watcher, revision: int) ->
     if wants_state is None:
         wants_state = revision == 0
     if wants_state:
-        watcher.push_all(_initial_frames(call, options, watcher))
+        _show_state(call, watcher)
         if options.send_initial_events and options.allow_bookmarks:
-            watcher.push(_bookmark(call, initial_end=True))
+            watcher.show("BOOKMARK", _bookmark(call, initial_end=True))
         hub.add(watcher)
     elif revision == 0 or revision > call.backend.store.revision:
         hub.add(watcher)
@@ -86,22 +86,17 @@ def _begin(call: Call, options: ListOptions, watcher: Watcher, revision: int) ->
         hub.replay(watcher, revision)
 
 
-def _initial_frames(call: Call, options: ListOptions, watcher: Watcher) -> list[bytes]:
-    storage = call.storage
-    selection = watcher.selection
-    _, encode = _encoder(call)
-    frames: list[bytes] = []
+def _show_state(call: Call, watcher: Watcher) -> None:
+    storage, selection = call.storage, watcher.selection
     for item in call.backend.store.list(watcher.scope).items:
         raw = storage.convert(item.value)
         if not selection or selection.matches(storage, item.key, raw):
-            frames.append(encode("ADDED", raw))
-    return frames
+            watcher.show("ADDED", raw)
 
 
 def _bookmark(call: Call, *, initial_end: bool = False) -> bytes:
-    obj = build_bookmark(call.kind, call.backend.store.revision, initial_end=initial_end)
-    _, encode = _encoder(call)
-    return encode("BOOKMARK", encode_json(obj))
+    revision = call.backend.store.revision
+    return encode_json(build_bookmark(call.kind, revision, initial_end=initial_end))
 
 
 async def _stream(
@@ -114,7 +109,8 @@ async def _stream(
             left = end - monotonic()
             if left <= 0:
                 if bookmarks and not watcher.closed:
-                    yield _bookmark(call)
+                    watcher.show("BOOKMARK", _bookmark(call))
+                    yield await watcher.read(0)
                 return
             frames = await watcher.read(min(left, _BOOKMARK_EVERY))
             if frames:
@@ -122,31 +118,31 @@ async def _stream(
             elif watcher.closed:
                 return
             elif bookmarks and end - monotonic() > 0:
-                yield _bookmark(call)
+                watcher.show("BOOKMARK", _bookmark(call))
     finally:
         call.backend.hub.remove(watcher)
 
 
-def _frame(kind: str, raw: bytes) -> bytes:
+def _frame(kind: str, raw: bytes, first: bool = False) -> bytes:
     return b'{"type":"' + kind.encode() + b'","object":' + raw + b"}\n"
 
 
-def _encoder(call: Call) -> tuple[Any, Callable[[str, bytes], bytes]]:
+def _encoder(call: Call) -> tuple[Any, Encode]:
     """Return the form of the events, equal for watches that share frames, and its encoder."""
     media = call.media
     if not media.convert:
         return "plain", _frame
     if media.convert == "Table":
         include = include_object(call.request)
-        return (media.convert, media.version, include), lambda kind, raw: _frame(
-            kind, encode_json(_table(call, kind, decode_json(raw), include))
+        return (media.convert, media.version, include), lambda kind, raw, first: _frame(
+            kind, encode_json(_table(call, kind, decode_json(raw), include, first))
         )
-    return (media.convert, media.version), lambda kind, raw: _frame(
+    return (media.convert, media.version), lambda kind, raw, first: _frame(
         kind, encode_json(build_partial(decode_json(raw), media.version))
     )
 
 
-def _table(call: Call, kind: str, obj: Object, include: str) -> Object:
+def _table(call: Call, kind: str, obj: Object, include: str, first: bool) -> Object:
     version = (obj.get("metadata") or {}).get("resourceVersion", "")
     table = build_table(
         call.kind,
@@ -156,6 +152,8 @@ def _table(call: Call, kind: str, obj: Object, include: str) -> Object:
         version=call.media.version,
         now=call.backend.now(),
     )
+    if not first:
+        table["columnDefinitions"] = None
     if kind == "BOOKMARK":
         row = {"cells": [], "object": build_partial(obj, call.media.version)}
         table |= {"columnDefinitions": None, "rows": [row]}

@@ -1,0 +1,100 @@
+"""`python -m kubewright.local.node`: a node as a process of its own."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import hashlib
+import logging
+import os
+import signal
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from kubewright.api.errors import ConfigurationError
+from kubewright.client import KubeConfig, connect
+from kubewright.local.node.detection import detect_runtime, search_path
+from kubewright.local.node.endpoint_access import EndpointAccess
+from kubewright.local.node.node import LOOPBACK, Node
+from kubewright.local.node.process_runtime import ProcessRuntime
+from kubewright.local.node.runtime import PodRuntime
+from kubewright.local.node.simulated_runtime import SimulatedRuntime
+
+
+def parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
+    """Parse the command line."""
+    parser = argparse.ArgumentParser(prog="python -m kubewright.local.node", description=__doc__)
+    parser.add_argument("--kubeconfig", help="default: as kubectl finds it")
+    parser.add_argument("--name", default="node-1", help="name of the Node")
+    parser.add_argument("--dir", type=Path, help="volumes, logs, images; default: a temporary one")
+    parser.add_argument("--images", type=Path, help="images, shared by nodes; default: DIR/images")
+    parser.add_argument("--address", default=LOOPBACK, help="where the log endpoint listens")
+    parser.add_argument("--pod-cidr", help="a /24 for pods; default: a free one of 10.244.0.0/16")
+    parser.add_argument("--simulated", action="store_true", help="run no processes")
+    parser.add_argument(
+        "--endpoint-token-file", type=Path, help="bearer token that the API server uses for logs"
+    )
+    return parser.parse_args(argv)
+
+
+async def build_runtime(options: argparse.Namespace, folder: Path) -> PodRuntime:
+    """Build the runtime that is asked for.
+
+    Raises:
+        ConfigurationError: this machine cannot run pods as processes; says what to do.
+    """
+    if options.simulated:
+        digest = hashlib.sha256(options.name.encode()).digest()
+        return SimulatedRuntime(pod_cidr=options.pod_cidr or f"10.245.{digest[0]}.0/24")
+    detection = await detect_runtime()
+    if not detection.processes:
+        raise ConfigurationError(f"{detection.reason}; or start the node with --simulated")
+    return ProcessRuntime(folder, pod_cidr=options.pod_cidr, images=options.images)
+
+
+async def run_node(options: argparse.Namespace, folder: Path) -> None:
+    """Run a node until SIGTERM or SIGINT."""
+    config = KubeConfig.load(options.kubeconfig)
+    token = ""
+    if options.endpoint_token_file is not None:
+        token = (await asyncio.to_thread(options.endpoint_token_file.read_text)).strip()
+    runtime = await build_runtime(options, folder)
+    async with connect(config, field_manager="kubelet") as client:
+        node = Node(
+            client,
+            options.name,
+            runtime,
+            folder,
+            access=EndpointAccess(config.tls.ca, token),
+            address=options.address,
+        )
+        task = asyncio.create_task(node.run())
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, task.cancel)
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line; return its exit status."""
+    options = parse_arguments(sys.argv[1:] if argv is None else argv)
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
+    os.environ["PATH"] = search_path()
+    with contextlib.ExitStack() as stack:
+        folder = options.dir
+        if folder is None:
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kubewright-")))
+        try:
+            asyncio.run(run_node(options, folder.absolute()))
+        except ConfigurationError as error:
+            sys.stderr.write(f"{error}\n")
+            return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

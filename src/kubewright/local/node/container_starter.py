@@ -1,0 +1,204 @@
+"""Starting a container of a pod: image, configuration, process, postStart hook."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+
+from kubewright.api.resource import NamespacedName, Object
+from kubewright.local.node.containers import ContainerRecord, Role, Terminated, Waiting
+from kubewright.local.node.environment import ConfigError, build_environment, expand
+from kubewright.local.node.image.image import Image
+from kubewright.local.node.image_puller import ensure_image
+from kubewright.local.node.node_context import NodeContext
+from kubewright.local.node.pod_files import build_hosts, build_resolver
+from kubewright.local.node.runtime import (
+    ContainerConfig,
+    Mount,
+    Outcome,
+    RunningContainer,
+    Sandbox,
+    StartError,
+)
+from kubewright.local.node.security import build_security
+from kubewright.local.node.volumes import Volume, plan_container_mounts
+
+RETRY_SECONDS = 2.0
+TERMINATION_LOG = "/dev/termination-log"
+MAX_TERMINATION_MESSAGE = 4096
+MAX_HOOK_SECONDS = 3600.0
+
+
+class HookFailed(Exception):
+    """A lifecycle hook ended badly."""
+
+
+class ContainerStarter:
+    """Starts the containers of one pod."""
+
+    def __init__(self, context: NodeContext, uid: str) -> None:
+        self._context = context
+        self._folder = context.pod_folder(uid)
+
+    async def start(
+        self,
+        pod: Object,
+        record: ContainerRecord,
+        sandbox: Sandbox,
+        volumes: Mapping[str, Volume],
+    ) -> RunningContainer | None:
+        """Start a container; None leaves the record with the reason and a time to try again.
+
+        The postStart hook has not run yet.
+        """
+        image = await ensure_image(self._context, pod, record)
+        if image is None:
+            return None
+        record.image = image
+        event = self._context.recorder.container_event
+        try:
+            config = await self._build_config(pod, record, image, sandbox, volumes)
+        except ConfigError as error:
+            event(pod, record, "Warning", "Failed", f"Error: {error}")
+            record.state = Waiting("CreateContainerConfigError", str(error))
+            record.retry_at = self._context.clock.monotonic() + RETRY_SECONDS
+            return None
+        event(pod, record, "Normal", "Created", "Container created")
+        try:
+            return await self._context.runtime.start_container(sandbox, config)
+        except StartError as error:
+            event(pod, record, "Warning", "Failed", f"Error: {error.message}")
+            record.state = Terminated(128, error.reason, error.message)
+            return None
+
+    async def _build_config(
+        self,
+        pod: Object,
+        record: ContainerRecord,
+        image: Image,
+        sandbox: Sandbox,
+        volumes: Mapping[str, Volume],
+    ) -> ContainerConfig:
+        spec, context = record.spec, self._context
+        pod = with_addresses(pod, sandbox.address, context.runtime.host_address)
+        references = await context.read_references(pod)
+        services, node = context.services(), context.node()
+        variables = build_environment(pod, spec, references, services=services, node=node)
+        security = build_security(pod, spec, image)
+        mounts = [*plan_container_mounts(spec, volumes, variables)]
+        mounts += await asyncio.to_thread(self._write_files, pod, record, sandbox.address)
+        key = NamespacedName.of(pod)
+        attempt = record.restarts + (1 if record.ended else 0)
+        return ContainerConfig(
+            name=record.name,
+            attempt=attempt,
+            image=image,
+            argv=build_argv(spec, image, variables),
+            env={**image.env, "HOSTNAME": sandbox.identity.hostname, **variables},
+            workdir=spec.get("workingDir") or image.workdir,
+            security=security,
+            log=context.log_path(key, sandbox.identity.uid, record.name, attempt),
+            mounts=without_covered(mounts),
+            is_finite=is_finite(pod, record),
+        )
+
+    def _write_files(self, pod: Object, record: ContainerRecord, address: str) -> list[Mount]:
+        """Write the node's own files for a container, and plan where it sees them."""
+        context, folder = self._context, self._folder / "etc"
+        folder.mkdir(parents=True, exist_ok=True)
+        hosts, resolver = folder / "hosts", folder / "resolv.conf"
+        hosts.write_text(build_hosts(pod, address, context.cluster_domain))
+        host_file = Path("/etc/resolv.conf")
+        host_resolver = host_file.read_text() if host_file.exists() else ""
+        dns = context.cluster_dns or context.runtime.host_address
+        resolver.write_text(build_resolver(pod, dns, context.cluster_domain, host_resolver))
+        message = self.termination_file(record)
+        message.parent.mkdir(parents=True, exist_ok=True)
+        message.write_text("")
+        message.chmod(0o666)
+        path = record.spec.get("terminationMessagePath") or TERMINATION_LOG
+        return [
+            Mount("/etc/hosts", hosts),
+            Mount("/etc/resolv.conf", resolver),
+            Mount(path, message),
+        ]
+
+    def termination_file(self, record: ContainerRecord) -> Path:
+        """The file that a container sees as its terminationMessagePath."""
+        return self._folder / "containers" / record.name / "termination-log"
+
+    async def run_hook(
+        self, record: ContainerRecord, container: RunningContainer, sandbox: Sandbox, hook: Object
+    ) -> None:
+        """Run a lifecycle hook in a container.
+
+        Raises:
+            HookFailed: the command or the request failed.
+        """
+        runtime = self._context.runtime
+        if action := hook.get("exec"):
+            try:
+                result = await runtime.execute(container, action.get("command") or ())
+            except StartError as error:
+                raise HookFailed(error.message) from error
+            if result.exit_code:
+                raise HookFailed(f"exit status {result.exit_code}: {result.output}")
+        elif "httpGet" in hook:
+            probe = {"httpGet": hook["httpGet"], "timeoutSeconds": MAX_HOOK_SECONDS}
+            ports = named_ports(record.spec)
+            answer = await runtime.probe(container, sandbox, probe, ports)
+            if answer.outcome is not Outcome.SUCCESS:
+                raise HookFailed(answer.output)
+        elif action := hook.get("sleep"):
+            await self._context.clock.sleep(float(action["seconds"]))
+
+
+def build_argv(container: Object, image: Image, variables: Mapping[str, str]) -> list[str]:
+    """Build the command line: `command` replaces the entry point, `args` the image's command.
+
+    Raises:
+        ConfigError: neither the container nor the image names a command.
+    """
+    command, args = container.get("command"), container.get("args")
+    head = [expand(word, variables) for word in command] if command else list(image.entrypoint)
+    if args:
+        tail = [expand(word, variables) for word in args]
+    else:
+        tail = [] if command else list(image.cmd)
+    if not head and not tail:
+        raise ConfigError("no command specified")
+    return [*head, *tail]
+
+
+def is_finite(pod: Object, record: ContainerRecord) -> bool:
+    """Tell whether a container is meant to end by itself."""
+    if record.role is Role.MAIN:
+        return (pod["spec"].get("restartPolicy") or "Always") != "Always"
+    return record.role is Role.INIT
+
+
+def named_ports(container: Object) -> dict[str, int]:
+    """Return a container's ports by name."""
+    ports = container.get("ports") or ()
+    return {port["name"]: port["containerPort"] for port in ports if port.get("name")}
+
+
+def without_covered(mounts: list[Mount]) -> list[Mount]:
+    """Leave only the first mount at each place: a pod's own goes before the node's files."""
+    chosen: dict[str, Mount] = {}
+    for mount in mounts:
+        chosen.setdefault(mount.target.rstrip("/") or "/", mount)
+    return list(chosen.values())
+
+
+def with_addresses(pod: Object, address: str, host: str) -> Object:
+    """Return a pod whose status has the addresses that the API server may not know yet."""
+    status = {
+        **(pod.get("status") or {}),
+        "podIP": address,
+        "podIPs": [{"ip": address}],
+        "hostIP": host,
+        "hostIPs": [{"ip": host}],
+    }
+    return {**pod, "status": status}

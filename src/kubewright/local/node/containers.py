@@ -1,0 +1,216 @@
+"""What the agent knows of each container of a pod."""
+
+from __future__ import annotations
+
+import asyncio
+import enum
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from kubewright.api.resource import Object
+from kubewright.api.time import format_time, parse_time
+from kubewright.local.node.backoff import Backoff
+from kubewright.local.node.image.image import Image
+from kubewright.local.node.runtime import RunningContainer
+
+
+class Role(enum.Enum):
+    """The part that a container plays in the life of its pod."""
+
+    INIT = "init"
+    SIDECAR = "sidecar"
+    """An init container with restartPolicy Always (KEP-753)."""
+    MAIN = "main"
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """A container that does not run yet, or not again."""
+
+    reason: str
+    message: str = ""
+
+    def to_object(self) -> Object:
+        """Return the state as the API has it."""
+        entry = {"reason": self.reason} | ({"message": self.message} if self.message else {})
+        return {"waiting": entry}
+
+
+@dataclass(frozen=True)
+class Running:
+    """A container that runs."""
+
+    started_at: datetime
+
+    def to_object(self) -> Object:
+        """Return the state as the API has it."""
+        return {"running": {"startedAt": format_time(self.started_at)}}
+
+
+@dataclass(frozen=True)
+class Terminated:
+    """A container that has ended."""
+
+    exit_code: int
+    reason: str
+    message: str = ""
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+    container_id: str = ""
+
+    def to_object(self) -> Object:
+        """Return the state as the API has it."""
+        entry: Object = {"exitCode": self.exit_code, "reason": self.reason}
+        if self.message:
+            entry["message"] = self.message
+        entry["startedAt"] = format_time(self.started_at) if self.started_at else None
+        entry["finishedAt"] = format_time(self.finished_at) if self.finished_at else None
+        if self.container_id:
+            entry["containerID"] = self.container_id
+        return {"terminated": entry}
+
+    @classmethod
+    def from_object(cls, entry: Object) -> Terminated:
+        """Read the state from the API."""
+        started, finished = entry.get("startedAt"), entry.get("finishedAt")
+        return cls(
+            exit_code=entry.get("exitCode") or 0,
+            reason=entry.get("reason") or "",
+            message=entry.get("message") or "",
+            started_at=parse_time(started) if started else None,
+            finished_at=parse_time(finished) if finished else None,
+            container_id=entry.get("containerID") or "",
+        )
+
+
+State = Waiting | Running | Terminated
+
+
+@dataclass
+class ContainerRecord:
+    """One container of a pod: its specification and what has become of it.
+
+    `work` is a start or a stop that is underway. `passed` says that an init container has done its
+    part: it ended well, or as a sidecar has once started. `ready` and `started` are the verdicts of
+    the probes, None where there is no such probe.
+    """
+
+    spec: Object
+    role: Role
+    state: State
+    last: Terminated | None = None
+    restarts: int = 0
+    image: Image | None = None
+    container_id: str = ""
+    container: RunningContainer | None = None
+    work: asyncio.Task[None] | None = None
+    watcher: asyncio.Task[None] | None = None
+    stopping: bool = False
+    passed: bool = False
+    ready: bool | None = None
+    started: bool | None = None
+    restart: Backoff = field(default_factory=Backoff)
+    pull: Backoff = field(default_factory=Backoff)
+    retry_at: float = 0.0
+    kill_reason: str = ""
+
+    @property
+    def name(self) -> str:
+        """The container's name."""
+        return str(self.spec["name"])
+
+    @property
+    def is_running(self) -> bool:
+        """Tell whether the container runs."""
+        return isinstance(self.state, Running)
+
+    @property
+    def is_started(self) -> bool:
+        """Tell whether the container runs and its startup probe has succeeded."""
+        return self.is_running and self.started is not False
+
+    @property
+    def is_ready(self) -> bool:
+        """Tell whether the container counts as ready."""
+        if self.role is Role.INIT:
+            return isinstance(self.state, Terminated) and self.state.exit_code == 0
+        return self.is_started and self.ready is not False
+
+    @property
+    def field_path(self) -> str:
+        """The path that Events about this container name."""
+        group = "containers" if self.role is Role.MAIN else "initContainers"
+        return f"spec.{group}{{{self.name}}}"
+
+    @property
+    def ended(self) -> Terminated | None:
+        """The last run that ended, also while the next one waits."""
+        return self.state if isinstance(self.state, Terminated) else self.last
+
+
+def build_records(pod: Object) -> list[ContainerRecord]:
+    """Build the records of a pod's containers in the order in which they start.
+
+    What the pod's status tells of earlier runs is taken over: restarts go on counting after the
+    node was restarted, and what was running then has been lost (ContainerStatusUnknown).
+    """
+    status = pod.get("status") or {}
+    known = {
+        entry["name"]: entry
+        for group in ("initContainerStatuses", "containerStatuses")
+        for entry in status.get(group) or ()
+    }
+    first = _first_state(pod)
+    records = [
+        _restore(spec, role, known.get(spec["name"]) or {}, first)
+        for spec, role in _containers(pod)
+    ]
+    mains = [record for record in records if record.role is Role.MAIN]
+    had_begun = any(record.ended for record in mains)
+    never = pod["spec"].get("restartPolicy") == "Never"
+    for record in records:
+        if record.role is Role.MAIN:
+            continue
+        if had_begun and never:
+            record.passed = True
+        elif isinstance(record.state, Terminated) and record.state.exit_code == 0:
+            # A new sandbox runs its init containers again.
+            record.state = first
+    return records
+
+
+def _containers(pod: Object) -> Iterator[tuple[Object, Role]]:
+    spec = pod["spec"]
+    for container in spec.get("initContainers") or ():
+        is_sidecar = container.get("restartPolicy") == "Always"
+        yield container, Role.SIDECAR if is_sidecar else Role.INIT
+    for container in spec["containers"]:
+        yield container, Role.MAIN
+
+
+def _first_state(pod: Object) -> Waiting:
+    has_init = bool(pod["spec"].get("initContainers"))
+    return Waiting("PodInitializing" if has_init else "ContainerCreating")
+
+
+def _restore(spec: Object, role: Role, status: Object, first: Waiting) -> ContainerRecord:
+    record = ContainerRecord(spec, role, first, restarts=status.get("restartCount") or 0)
+    record.container_id = status.get("containerID") or ""
+    last = (status.get("lastState") or {}).get("terminated")
+    record.last = Terminated.from_object(last) if last else None
+    state = status.get("state") or {}
+    if ended := state.get("terminated"):
+        record.state = Terminated.from_object(ended)
+    elif running := state.get("running"):
+        started = running.get("startedAt")
+        record.state = Terminated(
+            exit_code=137,
+            reason="ContainerStatusUnknown",
+            message="The container could not be located when the pod was terminated",
+            started_at=parse_time(started) if started else None,
+            container_id=record.container_id,
+        )
+    elif record.last is not None:
+        record.state, record.last = record.last, None
+    return record

@@ -1,0 +1,1 @@
+"""Images of local pods: made from Debian packages by recipes."""

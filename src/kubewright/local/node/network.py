@@ -1,0 +1,276 @@
+"""The network of a node's pods: one bridge in a namespace of its own, one address per pod.
+
+The namespace is held by the process of `holder.py`, which is also the first process of the pid
+namespace that all containers live in. Nothing outlives it: when the agent ends, however it ends,
+the holder's socket closes, the holder ends, and the kernel removes processes, interfaces, mounts.
+
+As root, a veth pair joins the bridge to the host, so that the host reaches pod addresses. As an
+ordinary user the holder has a user namespace; the host's interfaces cannot be changed, and what
+must reach pods runs inside (`PodNetwork.enter_command`) or uses `PodNetwork.connect`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import socket
+import struct
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv4Network
+from pathlib import Path
+
+from kubewright.api.errors import ConfigurationError, KubewrightError
+from kubewright.local.node.process import Process, run
+
+HOLDER = Path(__file__).with_name("holder.py")
+ISOLATED_PYTHON = (sys.executable, "-I", "-S", "-E")
+"""A Python that imports nothing of the environment: small, and the same everywhere."""
+
+POD_NETWORK = IPv4Network("10.244.0.0/16")
+MAX_MESSAGE = 4096
+
+
+class NetworkError(KubewrightError):
+    """The pod network refused a request, or its holder is gone."""
+
+
+@dataclass(frozen=True)
+class SandboxNamespaces:
+    """The namespaces that the containers of a pod share, held open as descriptors."""
+
+    address: str
+    net: int
+    uts: int
+    ipc: int
+
+    def close(self) -> None:
+        """Let go of the namespaces: the kernel removes them with the last process in them."""
+        for descriptor in (self.net, self.uts, self.ipc):
+            os.close(descriptor)
+
+
+class AddressPool:
+    """The addresses of a pod network. A freed one is handed out again as late as possible."""
+
+    def __init__(self, network: IPv4Network) -> None:
+        self.network = network
+        self.gateway = str(network[1])
+        self.host = str(network[-2])
+        self._used: set[int] = set()
+        self._next = 2
+
+    def allocate(self) -> str:
+        """Take the next free address.
+
+        Raises:
+            NetworkError: all are taken.
+        """
+        first, last = 2, self.network.num_addresses - 3
+        for _ in range(first, last + 1):
+            candidate, self._next = self._next, self._next + 1 if self._next < last else first
+            if candidate not in self._used:
+                self._used.add(candidate)
+                return str(self.network[candidate])
+        raise NetworkError(f"all {last - first + 1} pod addresses of {self.network} are in use")
+
+    def release(self, address: str) -> None:
+        """Give an address back."""
+        self._used.discard(int(IPv4Address(address)) - int(self.network[0]))
+
+
+def choose_network(
+    taken: Sequence[IPv4Network], preferred: IPv4Network | None = None
+) -> IPv4Network:
+    """Choose a /24 of the pod network that overlaps no route of the host.
+
+    Raises:
+        ConfigurationError: every one of them is taken.
+    """
+    candidates = [preferred] if preferred else list(POD_NETWORK.subnets(new_prefix=24))
+    for candidate in candidates:
+        if not any(candidate.overlaps(network) for network in taken):
+            return candidate
+    raise ConfigurationError(
+        f"no free network for pods: the host has routes into {preferred or POD_NETWORK}; "
+        "stop a cluster that runs, or pass another --pod-cidr"
+    )
+
+
+async def read_host_routes() -> list[IPv4Network]:
+    """Read the destinations of the host's routes, without the default route."""
+    text = await asyncio.to_thread(Path("/proc/net/route").read_text)
+    routes = []
+    for line in text.splitlines()[1:]:
+        fields = line.split()
+        address, mask = (struct.pack("<L", int(fields[i], 16)) for i in (1, 7))
+        if mask != b"\0\0\0\0":
+            prefix = int.from_bytes(mask).bit_count()
+            routes.append(IPv4Network((int.from_bytes(address), prefix)))
+    return routes
+
+
+class PodNetwork:
+    """The running network of one node. Use `start`, then `stop`.
+
+    `is_root` tells whether the host can reach pods directly. `holder_pid` is the process to enter.
+    """
+
+    def __init__(self, *, is_root: bool, network: IPv4Network | None = None) -> None:
+        self.is_root = is_root
+        self.holder_pid = 0
+        self._preferred = network
+        self._holder: Process | None = None
+        self._channel: socket.socket | None = None
+        self._lock = asyncio.Lock()
+        self._ports = 0
+        self.pool = AddressPool(network or POD_NETWORK)
+
+    @property
+    def gateway(self) -> str:
+        """The bridge's address: where pods reach their node."""
+        return self.pool.gateway
+
+    async def start(self) -> None:
+        """Start the holder and make the bridge, and as root the way from the host.
+
+        Raises:
+            ConfigurationError: namespaces or iproute2 cannot be used; the message says what to do.
+        """
+        taken = await read_host_routes() if self.is_root else []
+        self.pool = AddressPool(choose_network(taken, self._preferred))
+        await self._start_holder()
+        try:
+            await self._request("bridge", str(self.pool.network), self.pool.gateway)
+            if self.is_root:
+                await self._link_host()
+        except BaseException:
+            await self.stop()
+            raise
+
+    async def _start_holder(self) -> None:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        ours.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+        ours.setblocking(False)
+        user = [] if self.is_root else ["--user", "--map-root-user"]
+        argv = ["unshare", *user, "--net", "--mount", "--pid", "--fork", "--kill-child"]
+        argv += ["--mount-proc", "--", *ISOLATED_PYTHON, str(HOLDER), str(theirs.fileno())]
+        with theirs:
+            self._holder = await Process.start(argv, pass_fds=[theirs.fileno()])
+        self._channel = ours
+        message, _, pid = await receive(ours)
+        if message != b"hello":
+            await self.stop()
+            raise ConfigurationError(
+                "the namespaces of the pod network cannot be made: `unshare --user --net --mount "
+                "true` must work; see whether user.max_user_namespaces is above 0"
+            )
+        self.holder_pid = pid
+
+    async def _link_host(self) -> None:
+        network = self.pool.network
+        name = "kw" + hashlib.sha256(f"{network}{self.holder_pid}".encode()).hexdigest()[:10]
+        prefix = network.prefixlen
+        commands = (
+            f"link add {name} type veth peer name uplink netns {self.holder_pid}\n"
+            f"addr add {self.pool.host}/{prefix} dev {name}\nlink set {name} up\n"
+        )
+        code, output = await run(["ip", "-batch", "-"], stdin=commands.encode())
+        if code:
+            raise NetworkError(f"the host cannot be joined to the pod network: {output.strip()}")
+        await self._request("uplink", "uplink")
+
+    async def mount_memory(self, path: str, options: str) -> None:
+        """Mount a tmpfs that all containers see, and only they."""
+        await self._request("tmpfs", path, options)
+
+    async def create_sandbox(self, hostname: str) -> SandboxNamespaces:
+        """Make the namespaces of a pod, with an address on the bridge."""
+        address = self.pool.allocate()
+        self._ports += 1
+        try:
+            with_prefix = f"{address}/{self.pool.network.prefixlen}"
+            net, uts, ipc = await self._request(
+                "sandbox", hostname, f"pod{self._ports}", with_prefix, self.gateway
+            )
+        except BaseException:
+            self.pool.release(address)
+            raise
+        return SandboxNamespaces(address, net, uts, ipc)
+
+    def remove_sandbox(self, sandbox: SandboxNamespaces) -> None:
+        """Give up a pod's namespaces and address. Its processes must have ended."""
+        sandbox.close()
+        self.pool.release(sandbox.address)
+
+    async def connect(self, address: str, port: int) -> socket.socket:
+        """Connect to a pod from inside the network: the socket is made there and handed out.
+
+        Raises:
+            OSError: the connection is refused or not answered.
+        """
+        (descriptor,) = await self._request("socket")
+        connection = socket.socket(fileno=descriptor)
+        connection.setblocking(False)
+        try:
+            await asyncio.get_running_loop().sock_connect(connection, (address, port))
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def enter_command(self) -> list[str]:
+        """Return the command that runs what follows it inside the pod network."""
+        user = [] if self.is_root else ["-U", "--preserve-credentials"]
+        return ["nsenter", *user, "-n", "-t", str(self.holder_pid)]
+
+    async def wait(self) -> None:
+        """Wait until the holder has ended; then every pod is gone too."""
+        if self._holder is not None:
+            await self._holder.wait()
+
+    async def stop(self) -> None:
+        """End the holder and with it everything in the network."""
+        if self._channel is not None:
+            self._channel.close()
+        if self._holder is not None:
+            self._holder.kill()
+            await self._holder.wait()
+
+    async def _request(self, *words: str) -> list[int]:
+        if self._channel is None:
+            raise NetworkError("the pod network is not started")
+        loop = asyncio.get_running_loop()
+        async with self._lock:
+            try:
+                await loop.sock_sendall(self._channel, "\0".join(words).encode())
+                message, descriptors, _ = await receive(self._channel)
+            except OSError as error:
+                raise NetworkError(f"the pod network's holder is gone: {error.strerror}") from None
+        if message != b"ok":
+            text = message.decode(errors="replace").removeprefix("error ")
+            raise NetworkError(text or "the pod network's holder ended")
+        return descriptors
+
+
+async def receive(channel: socket.socket) -> tuple[bytes, list[int], int]:
+    """Receive one message with its descriptors and the sender's process id as seen from here."""
+    loop = asyncio.get_running_loop()
+    readable = asyncio.Event()
+    loop.add_reader(channel, readable.set)
+    try:
+        await readable.wait()
+    finally:
+        loop.remove_reader(channel)
+    size = socket.CMSG_SPACE(4 * 8) + socket.CMSG_SPACE(12)
+    message, ancillary, _, _ = channel.recvmsg(MAX_MESSAGE, size, socket.MSG_CMSG_CLOEXEC)
+    descriptors: list[int] = []
+    pid = 0
+    for _, kind, data in ancillary:
+        if kind == socket.SCM_RIGHTS:
+            descriptors += struct.unpack(f"{len(data) // 4}i", data)
+        elif kind == socket.SCM_CREDENTIALS:
+            pid = struct.unpack("3i", data)[0]
+    return message, descriptors, pid

@@ -1,0 +1,281 @@
+"""The node agent: registers a Node, keeps its lease, and runs the pods that are bound to it.
+
+An ordinary client of whatever API server it is given.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+import os
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from kubewright.api.builtin import LEASE, NODE, POD, SERVICE
+from kubewright.api.errors import AlreadyExists, KubewrightError, NotFound
+from kubewright.api.resource import NamespacedName, Object
+from kubewright.api.time import format_micro_time, format_time
+from kubewright.cache.cache import Cache
+from kubewright.cache.entry import Change, Entry
+from kubewright.client.client import Client
+from kubewright.client.clock import Clock, SystemClock
+from kubewright.client.requests import PatchType
+from kubewright.local.node.endpoint_access import EndpointAccess
+from kubewright.local.node.events import PodRecorder
+from kubewright.local.node.log_server import LogServer
+from kubewright.local.node.log_source import LogRefused, LogSource, choose_attempt
+from kubewright.local.node.machine import read_facts
+from kubewright.local.node.node_context import NodeContext
+from kubewright.local.node.node_status import NodeFacts, build_lease, build_node
+from kubewright.local.node.pod_worker import PodWorker
+from kubewright.local.node.runtime import PodRuntime
+from kubewright.runtime.events import EventBroadcaster
+
+_logger = logging.getLogger(__name__)
+
+RENEW_SECONDS = 10.0
+REPORT_SECONDS = 300.0
+RESTART_SECONDS = 1.0
+LOOPBACK = "127.0.0.1"
+
+
+class RuntimeLost(KubewrightError):
+    """The runtime can no longer run pods; the node must be started again."""
+
+
+class Node:
+    """One node of a cluster.
+
+    `folder` holds volumes and logs, and `node.json`, which tells how to enter the pod network. A
+    `cache` that is given is run by whoever gave it. `access` decides who may read logs; without one
+    nobody may. `address` is where the endpoint listens: the API server must reach it.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        name: str,
+        runtime: PodRuntime,
+        folder: Path,
+        *,
+        cache: Cache | None = None,
+        access: EndpointAccess | None = None,
+        address: str = LOOPBACK,
+        clock: Clock | None = None,
+    ) -> None:
+        self.name = name
+        self._client = client
+        self._runtime = runtime
+        self._folder = folder
+        self._clock = clock or SystemClock()
+        self._own_cache = cache is None
+        self._cache = cache or Cache(client, clock=self._clock)
+        self._address = address
+        self._server = LogServer(self, access or EndpointAccess(), self._clock)
+        self._broadcaster = EventBroadcaster(client, clock=self._clock)
+        self._store = self._cache.store(POD, fields={"spec.nodeName": name})
+        self._services = self._cache.store(SERVICE)
+        self._workers: dict[str, PodWorker] = {}
+        self._changed = asyncio.Event()
+        self._ready = asyncio.Event()
+        self._node: Object = {}
+        self._context = NodeContext(
+            name=name,
+            folder=folder,
+            client=client,
+            runtime=runtime,
+            clock=self._clock,
+            recorder=PodRecorder.of(self._broadcaster.recorder("kubelet"), name),
+            services=lambda: [entry.object() for entry in self._services.list()],
+            node=lambda: self._node,
+        )
+
+    async def run(self) -> None:
+        """Run the node until cancelled; its pods end with it.
+
+        Raises:
+            ConfigurationError: the runtime cannot be had on this machine.
+            RuntimeLost: the runtime ended by itself.
+        """
+        await self._runtime.start()
+        try:
+            port = await self._server.start(self._address)
+            await asyncio.to_thread(self._write_facts, port)
+            facts = await asyncio.to_thread(
+                read_facts, self.name, self._runtime, self._address, port
+            )
+            async with asyncio.TaskGroup() as group:
+                if self._own_cache:
+                    group.create_task(self._cache.run(), name="cache")
+                group.create_task(self._broadcaster.run(), name="events")
+                group.create_task(self._watch_runtime(), name="runtime")
+                group.create_task(self._keep_alive(facts), name="lease")
+                await self._run_pods(group)
+        finally:
+            await self._runtime.stop()
+            await self._server.stop()
+
+    async def wait_ready(self) -> None:
+        """Wait until the node is registered and knows its pods."""
+        await self._ready.wait()
+
+    def _write_facts(self, port: int) -> None:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        facts = {
+            "name": self.name,
+            "pid": os.getpid(),
+            "endpoint": f"https://{self._address}:{port}",
+            "enter": self._runtime.enter_command(),
+            "podCIDR": self._runtime.pod_cidr,
+        }
+        target = self._folder / "node.json"
+        staged = target.with_suffix(".new")
+        staged.write_text(json.dumps(facts, indent=1) + "\n")
+        staged.replace(target)
+
+    async def _watch_runtime(self) -> None:
+        await self._runtime.wait()
+        raise RuntimeLost("the process that holds the pod network has ended, and all pods with it")
+
+    # --- pods ---
+
+    async def _run_pods(self, group: asyncio.TaskGroup) -> None:
+        self._store.subscribe(self._note_change)
+        await self._cache.wait_synced()
+        await asyncio.to_thread(self._drop_leftovers)
+        while True:
+            self._changed.clear()
+            entries = {entry.meta.uid: entry for entry in self._store.list()}
+            for uid, entry in entries.items():
+                self._take(group, uid, entry)
+            for uid in self._workers.keys() - entries.keys():
+                self._workers[uid].forget()
+            await self._changed.wait()
+
+    def _note_change(self, change: Change) -> None:
+        self._changed.set()
+
+    def _take(self, group: asyncio.TaskGroup, uid: str, entry: Entry) -> None:
+        worker = self._workers.get(uid)
+        if worker is None:
+            worker = PodWorker(self._context, entry.object())
+            self._workers[uid] = worker
+            group.create_task(self._work(worker), name=f"pod {worker.key}")
+        elif worker.pod["metadata"].get("resourceVersion") != entry.meta.resource_version:
+            worker.update(entry.object())
+
+    async def _work(self, worker: PodWorker) -> None:
+        try:
+            await worker.run()
+        except Exception:
+            # One pod's trouble must not end the others. Its containers are ended, and it begins
+            # again from what the API says.
+            _logger.exception("the worker of pod %s failed", worker.key)
+            worker.kill()
+            await self._clock.sleep(RESTART_SECONDS)
+        finally:
+            del self._workers[worker.uid]
+            self._changed.set()
+
+    def _drop_leftovers(self) -> None:
+        """Remove the folders of pods that are gone, from a run of this node that was killed."""
+        known = {entry.meta.uid for entry in self._store.list()}
+        folder = self._folder / "pods"
+        for entry in folder.iterdir() if folder.is_dir() else ():
+            if entry.name not in known:
+                shutil.rmtree(entry, ignore_errors=True)
+        shutil.rmtree(self._folder / "containers", ignore_errors=True)
+
+    # --- the Node object ---
+
+    async def _keep_alive(self, facts: NodeFacts) -> None:
+        """Register, then renew the lease, and report the status from time to time."""
+        reported = float("-inf")
+        while True:
+            try:
+                if self._clock.monotonic() - reported >= REPORT_SECONDS:
+                    await self._report(facts)
+                    reported = self._clock.monotonic()
+                await self._renew()
+                self._ready.set()
+            except NotFound:
+                reported = float("-inf")
+            except KubewrightError as error:
+                _logger.warning("node %s could not report: %s", self.name, error)
+            await self._clock.sleep(RENEW_SECONDS if self._ready.is_set() else 1.0)
+
+    async def _report(self, facts: NodeFacts) -> None:
+        """Create the Node, or bring one that is there up to date."""
+        now = format_time(self._clock.now())
+        try:
+            self._node = await self._client.create(build_node(facts, now=now))
+        except AlreadyExists:
+            known = await self._client.get(NODE, self.name)
+            before = (known.get("status") or {}).get("conditions") or ()
+            node = build_node(facts, now=now, before=before)
+            metadata = {key: node["metadata"][key] for key in ("labels", "annotations")}
+            await self._patch_node({"metadata": metadata})
+            self._node = await self._patch_node({"status": node["status"]}, subresource="status")
+
+    async def _patch_node(self, body: Object, *, subresource: str | None = None) -> Object:
+        return await self._client.patch(
+            NODE, self.name, body, type=PatchType.STRATEGIC, subresource=subresource
+        )
+
+    async def _renew(self) -> None:
+        lease = build_lease(self._node, now=format_micro_time(self._clock.now()))
+        metadata = lease["metadata"]
+        try:
+            await self._client.patch(
+                LEASE,
+                metadata["name"],
+                {"spec": lease["spec"]},
+                type=PatchType.MERGE,
+                namespace=metadata["namespace"],
+            )
+        except NotFound:
+            with contextlib.suppress(AlreadyExists):
+                await self._client.create(lease)
+
+    # --- the endpoint ---
+
+    def pods(self) -> list[Object]:
+        """Return the pods of the node with their latest status."""
+        pods = []
+        for worker in self._workers.values():
+            status = {**(worker.pod.get("status") or {}), **worker.build_status()}
+            pods.append({**worker.pod, "status": status})
+        return pods
+
+    def find_log(self, key: NamespacedName, container: str, *, previous: bool) -> LogSource:
+        """Find the log of a container of a pod.
+
+        Raises:
+            LogRefused: there is none.
+        """
+        worker = next((w for w in self._workers.values() if w.key == key), None)
+        if worker is None:
+            raise LogRefused(404, f'pod "{key.name}" not found')
+        record = next((r for r in worker.records if r.name == container), None)
+        if record is None:
+            raise LogRefused(404, f"container {container} not found in pod {key.name}")
+        attempt = choose_attempt(key.name, record, previous=previous)
+
+        def is_running() -> bool:
+            still = record.container is not None and record.container.config.attempt == attempt
+            return still and not previous
+
+        path = self._context.log_path(key, worker.uid, container, attempt)
+        return LogSource(path, is_running)
+
+
+def list_nodes_to_enter(folder: Path) -> Sequence[Object]:
+    """Return the facts of the nodes whose folders are in `folder`: how to enter their networks."""
+    found = []
+    for file in sorted(folder.glob("*/node.json")):
+        facts: Object = json.loads(file.read_text())
+        found.append(facts)
+    return found

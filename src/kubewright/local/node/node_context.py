@@ -1,0 +1,56 @@
+"""What all pods of a node share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from kubewright.api.builtin import CONFIG_MAP, SECRET
+from kubewright.api.errors import NotFound
+from kubewright.api.resource import NamespacedName, Object
+from kubewright.client.client import Client
+from kubewright.client.clock import Clock
+from kubewright.local.node.environment import References, list_references
+from kubewright.local.node.events import PodRecorder
+from kubewright.local.node.runtime import PodRuntime
+
+
+@dataclass(frozen=True)
+class NodeContext:
+    """The node that a pod runs on: its name, its folder, its API client and its runtime.
+
+    `services` lists the Services that are known, `node` gives the Node object as last written.
+    """
+
+    name: str
+    folder: Path
+    client: Client
+    runtime: PodRuntime
+    clock: Clock
+    recorder: PodRecorder
+    services: Callable[[], Sequence[Object]]
+    node: Callable[[], Object]
+    cluster_domain: str = "cluster.local"
+    cluster_dns: str = ""
+
+    def pod_folder(self, uid: str) -> Path:
+        """The folder with a pod's volumes and files."""
+        return self.folder / "pods" / uid
+
+    def log_path(self, key: NamespacedName, uid: str, container: str, attempt: int) -> Path:
+        """The log of one run of a container, laid out as under /var/log/pods."""
+        pod = f"{key.namespace}_{key.name}_{uid}"
+        return self.folder / "logs" / pod / container / f"{attempt}.log"
+
+    async def read_references(self, pod: Object) -> References:
+        """Read the ConfigMaps and Secrets that a pod names, afresh."""
+        namespace = pod["metadata"].get("namespace")
+        found: dict[tuple[str, str], Object | None] = {}
+        for kind, name in sorted(list_references(pod)):
+            resource = SECRET if kind == "Secret" else CONFIG_MAP
+            try:
+                found[kind, name] = await self.client.get(resource, name, namespace=namespace)
+            except NotFound:
+                found[kind, name] = None
+        return found

@@ -1,0 +1,144 @@
+"""Setting up the volumes of a pod, and taking them down."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from kubewright.api.builtin import PERSISTENT_VOLUME_CLAIM, SERVICE_ACCOUNT
+from kubewright.api.errors import NotFound
+from kubewright.api.resource import Object, Resource
+from kubewright.client.objects import decode_object
+from kubewright.local.node.environment import References
+from kubewright.local.node.node_context import NodeContext
+from kubewright.local.node.volumes import (
+    MountError,
+    Volume,
+    check_host_path,
+    make_empty,
+    memory_size,
+    plan_files,
+    write_files,
+)
+
+PERSISTENT_VOLUME = Resource("", "v1", "PersistentVolume", "persistentvolumes", namespaced=False)
+
+
+class PodVolumes:
+    """The volumes of one pod, under the pod's folder."""
+
+    def __init__(self, context: NodeContext, uid: str) -> None:
+        self._context = context
+        self._folder = context.pod_folder(uid) / "volumes"
+        self._ready: dict[str, Volume] = {}
+
+    @property
+    def ready(self) -> Mapping[str, Volume]:
+        """The volumes that are set up, by name."""
+        return self._ready
+
+    async def set_up(self, pod: Object, references: References) -> None:
+        """Set up what is not set up yet.
+
+        Raises:
+            MountError: one cannot be set up, worded as the kubelet's FailedMount event.
+        """
+        for volume in pod["spec"].get("volumes") or ():
+            name = volume["name"]
+            if name in self._ready:
+                continue
+            try:
+                self._ready[name] = await self._set_up(pod, volume, references)
+            except (MountError, OSError) as error:
+                raise MountError(
+                    f'MountVolume.SetUp failed for volume "{name}" : {error}'
+                ) from error
+
+    async def _set_up(self, pod: Object, volume: Object, references: References) -> Volume:
+        folder = self._folder / volume["name"]
+        group = self._group(pod)
+        if "emptyDir" in volume:
+            await self._set_up_empty(folder, volume["emptyDir"] or {}, group)
+            return Volume(folder)
+        if "hostPath" in volume:
+            return Volume(await asyncio.to_thread(check_host_path, volume["hostPath"]))
+        if "persistentVolumeClaim" in volume:
+            return await self._set_up_claim(pod, volume["persistentVolumeClaim"])
+        tokens = await self._fetch_tokens(pod, volume)
+        files = plan_files(pod, volume, references, tokens, self._context.node())
+        if files is None:
+            kinds = ", ".join(key for key in volume if key != "name")
+            raise MountError(
+                f"local nodes have no {kinds} volumes: use emptyDir, configMap, secret, "
+                "projected, downwardAPI, hostPath or a claim of a local volume"
+            )
+        now = self._context.clock.now()
+        await asyncio.to_thread(write_files, folder, files, now, group)
+        return Volume(folder, read_only=True)
+
+    def _group(self, pod: Object) -> int | None:
+        """Return the fsGroup; an ordinary user has no other group to give."""
+        group = (pod["spec"].get("securityContext") or {}).get("fsGroup")
+        return None if self._context.runtime.is_one_uid else group
+
+    async def _set_up_empty(self, folder: Path, source: Object, group: int | None) -> None:
+        await asyncio.to_thread(make_empty, folder, group)
+        if source.get("medium") == "Memory":
+            await self._context.runtime.mount_memory(folder, memory_size(source))
+
+    async def _set_up_claim(self, pod: Object, source: Object) -> Volume:
+        client, name = self._context.client, source["claimName"]
+        namespace = pod["metadata"].get("namespace")
+        try:
+            claim = await client.get(PERSISTENT_VOLUME_CLAIM, name, namespace=namespace)
+        except NotFound:
+            raise MountError(f'persistentvolumeclaim "{name}" not found') from None
+        bound = (claim.get("spec") or {}).get("volumeName")
+        if not bound or (claim.get("status") or {}).get("phase") != "Bound":
+            raise MountError(f"PVC {namespace}/{name} is not bound to a PersistentVolume")
+        volume = (await client.get(PERSISTENT_VOLUME, bound))["spec"]
+        place = volume.get("local") or volume.get("hostPath")
+        if place is None:
+            raise MountError(f"local nodes have local and hostPath volumes; {bound} is neither")
+        path = await asyncio.to_thread(check_host_path, {"path": place["path"]})
+        return Volume(path, read_only=bool(source.get("readOnly")))
+
+    async def _fetch_tokens(self, pod: Object, volume: Object) -> dict[int, str]:
+        sources = (volume.get("projected") or {}).get("sources") or ()
+        return {
+            number: await self._fetch_token(pod, source["serviceAccountToken"])
+            for number, source in enumerate(sources)
+            if "serviceAccountToken" in source
+        }
+
+    async def _fetch_token(self, pod: Object, source: Object) -> str:
+        metadata = pod["metadata"]
+        account = pod["spec"].get("serviceAccountName") or "default"
+        path = SERVICE_ACCOUNT.path(account, namespace=metadata["namespace"], subresource="token")
+        spec: dict[str, Any] = {
+            "expirationSeconds": source.get("expirationSeconds") or 3600,
+            "boundObjectRef": {
+                "apiVersion": "v1",
+                "kind": "Pod",
+                "name": metadata["name"],
+                "uid": metadata["uid"],
+            },
+        }
+        if source.get("audience"):
+            spec["audiences"] = [source["audience"]]
+        request = {
+            "apiVersion": "authentication.k8s.io/v1",
+            "kind": "TokenRequest",
+            "spec": spec,
+        }
+        answer = await self._context.client.request("POST", path, body=request)
+        token: str = decode_object(answer)["status"]["token"]
+        return token
+
+    async def tear_down(self) -> None:
+        """Remove what the agent made; what hostPath and claims name stays."""
+        self._ready.clear()
+        await asyncio.to_thread(shutil.rmtree, self._folder.parent, ignore_errors=True)

@@ -1,0 +1,344 @@
+"""The worker of one pod: brings its containers to what the API says, and tells how they are.
+
+Level-triggered: each round looks at the pod as it is now and at its containers as they are now,
+plans the next steps, begins them, and publishes the status. Whatever happens only wakes it up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+from collections.abc import Coroutine
+from datetime import timedelta
+
+from kubewright.api.builtin import POD
+from kubewright.api.errors import APIError, Conflict, Invalid, KubewrightError, NotFound
+from kubewright.api.resource import NamespacedName, Object
+from kubewright.api.time import format_time, parse_time
+from kubewright.client.requests import PatchType
+from kubewright.local.node.container_run import ContainerRun
+from kubewright.local.node.containers import ContainerRecord, Terminated, Waiting, build_records
+from kubewright.local.node.node_context import NodeContext
+from kubewright.local.node.pod_files import pod_hostname
+from kubewright.local.node.pod_plan import Step, Stop, is_failed_init, is_finished, plan_pod
+from kubewright.local.node.pod_volumes import PodVolumes
+from kubewright.local.node.runtime import PodIdentity, Sandbox
+from kubewright.local.node.status import PodFacts, build_status, compute_phase
+from kubewright.local.node.volumes import MountError
+
+_logger = logging.getLogger(__name__)
+
+RETRY_SECONDS = 1.0
+GONE_GRACE_SECONDS = 2.0
+DEADLINE_MESSAGE = "Pod was active on the node longer than the specified deadline"
+TERMINAL = ("Succeeded", "Failed")
+
+
+class PodWorker:
+    """Runs one pod, from its first sight to its removal from the API."""
+
+    def __init__(self, context: NodeContext, pod: Object) -> None:
+        self.pod = pod
+        self.key = NamespacedName.of(pod)
+        self.uid: str = pod["metadata"]["uid"]
+        self.records = build_records(pod)
+        self._context = context
+        self._wake = asyncio.Event()
+        self._volumes = PodVolumes(context, self.uid)
+        self._run = ContainerRun(context, self)
+        self._group: asyncio.TaskGroup | None = None
+        self._gone = False
+        self._sandbox: Sandbox | None = None
+        self._address = (pod.get("status") or {}).get("podIP") or ""
+        started = (pod.get("status") or {}).get("startTime")
+        self._started_at = parse_time(started) if started else context.clock.now()
+        self._overrun = False
+        self._published: Object | None = None
+        self._conditions: list[Object] = (pod.get("status") or {}).get("conditions") or []
+        self._retry_at: float | None = None
+        self._deleted = False
+        self._was_terminal = (pod.get("status") or {}).get("phase") in TERMINAL
+
+    def update(self, pod: Object) -> None:
+        """Take the pod as the API has it now."""
+        self.pod = pod
+        if is_contradicted(pod, self._published):
+            self._published = None
+        self._wake.set()
+
+    def forget(self) -> None:
+        """The pod is gone from the API: end its containers at once."""
+        self._gone = True
+        self.kill(stopping_only=True)
+        self._wake.set()
+
+    def kill(self, *, stopping_only: bool = False) -> None:
+        """Kill the pod's containers, or those that have been asked to stop already."""
+        for record in self.records:
+            if record.container is not None and (record.stopping or not stopping_only):
+                self._context.runtime.signal(record.container, signal.SIGKILL)
+
+    def wake(self) -> None:
+        """Look again: something has happened."""
+        self._wake.set()
+
+    @property
+    def is_ending(self) -> bool:
+        """Tell whether the pod is to end, rather than to run."""
+        deleted = bool(self.pod["metadata"].get("deletionTimestamp"))
+        return deleted or self._gone or self._overrun
+
+    @property
+    def grace_seconds(self) -> float:
+        """How long a container may take to end after SIGTERM."""
+        if self._gone:
+            return GONE_GRACE_SECONDS
+        metadata, spec = self.pod["metadata"], self.pod["spec"]
+        if metadata.get("deletionTimestamp"):
+            return float(metadata.get("deletionGracePeriodSeconds") or 0)
+        return float(spec.get("terminationGracePeriodSeconds", 30))
+
+    def begin(self, work: Coroutine[None, None, None], name: str) -> asyncio.Task[None]:
+        """Begin a piece of work that ends with the worker at the latest."""
+        if self._group is None:
+            work.close()
+            raise RuntimeError(f"the worker of pod {self.key} does not run")
+        return self._group.create_task(work, name=f"{self.key}: {name}")
+
+    async def run(self) -> None:
+        """Work until the pod is gone from the API and nothing of it runs."""
+        async with asyncio.TaskGroup() as self._group:
+            while not await self._sync():
+                await self._wait()
+        await self._clean_up()
+
+    async def _wait(self) -> None:
+        now = self._context.clock.monotonic()
+        times = [record.retry_at for record in self.records if record.retry_at > now]
+        times += [self._retry_at] if self._retry_at is not None else []
+        if deadline := self._deadline_in():
+            times.append(now + deadline)
+        alarm = None
+        if times:
+            alarm = self.begin(self._wake_at(min(times)), "alarm")
+        await self._wake.wait()
+        if alarm is not None:
+            alarm.cancel()
+
+    async def _wake_at(self, moment: float) -> None:
+        await self._context.clock.sleep(moment - self._context.clock.monotonic())
+        self._wake.set()
+
+    def _deadline_in(self) -> float | None:
+        """Return the seconds until activeDeadlineSeconds are over."""
+        limit = self.pod["spec"].get("activeDeadlineSeconds")
+        if limit is None or self._overrun or self._was_terminal:
+            return None
+        end = self._started_at + timedelta(seconds=limit)
+        return max(0.001, (end - self._context.clock.now()).total_seconds())
+
+    async def _sync(self) -> bool:
+        """Do what is to be done now; return whether the pod is done with for ever."""
+        self._wake.clear()
+        self._retry_at = None
+        self._check_deadline()
+        if not self.is_ending and not self._is_over and not await self._prepare():
+            await self._publish()
+            return False
+        for step in plan_pod(self.pod, self.records, ending=self.is_ending or self._is_over):
+            self._begin(step)
+        if self._is_idle and (self.is_ending or self._is_over):
+            await self._release_sandbox()
+        await self._publish()
+        return self._is_idle and self.is_ending and await self._delete()
+
+    def _check_deadline(self) -> None:
+        limit = self.pod["spec"].get("activeDeadlineSeconds")
+        if limit is None or self._overrun or self._is_over:
+            return
+        if self._context.clock.now() - self._started_at >= timedelta(seconds=limit):
+            self._overrun = True
+            recorder = self._context.recorder
+            recorder.event(self.pod, "Normal", "DeadlineExceeded", DEADLINE_MESSAGE)
+
+    @property
+    def _is_over(self) -> bool:
+        """Tell whether the pod has ended by itself: Succeeded or Failed."""
+        return (
+            self._was_terminal
+            or is_failed_init(self.pod, self.records)
+            or (
+                is_finished(self.pod, self.records)
+                and compute_phase(self.pod, self.records) in TERMINAL
+            )
+        )
+
+    @property
+    def _is_idle(self) -> bool:
+        """Tell whether nothing of the pod runs or is being started or stopped."""
+        return not any(r.is_running or r.work is not None for r in self.records)
+
+    async def _prepare(self) -> bool:
+        """Set up volumes and the sandbox; return whether containers may start."""
+        context = self._context
+        try:
+            if self._sandbox is None or self._needs_volumes:
+                references = await context.read_references(self.pod)
+                await self._volumes.set_up(self.pod, references)
+            if self._sandbox is None:
+                identity = PodIdentity(self.key, self.uid, pod_hostname(self.pod))
+                self._sandbox = await context.runtime.create_sandbox(identity)
+                self._address = self._sandbox.address
+        except MountError as error:
+            context.recorder.event(self.pod, "Warning", "FailedMount", str(error))
+        except (KubewrightError, OSError) as error:
+            context.recorder.event(
+                self.pod,
+                "Warning",
+                "FailedCreatePodSandBox",
+                f"Failed to create pod sandbox: {error}",
+            )
+        else:
+            return True
+        self._retry_in(RETRY_SECONDS)
+        return False
+
+    @property
+    def _needs_volumes(self) -> bool:
+        volumes = self.pod["spec"].get("volumes") or ()
+        return any(volume["name"] not in self._volumes.ready for volume in volumes)
+
+    def _begin(self, step: Step) -> None:
+        record = step.record
+        if isinstance(step, Stop):
+            work = self._run.stop(record, self._sandbox, self.grace_seconds)
+            record.work = self.begin(work, f"stop {record.name}")
+        elif self._sandbox is not None:
+            if record.retry_at > self._context.clock.monotonic():
+                return
+            work = self._run.start(record, self._sandbox, self._volumes.ready)
+            record.work = self.begin(work, f"start {record.name}")
+
+    def back_off(self, record: ContainerRecord, ended: Terminated) -> None:
+        """Delay the restart of a container that has ended, after the first time."""
+        now = self._context.clock.monotonic()
+        ran = timedelta()
+        if ended.started_at and ended.finished_at:
+            ran = ended.finished_at - ended.started_at
+        record.restart.fail(now, ran_since=now - ran.total_seconds())
+        record.retry_at = record.restart.until
+        if not record.restart.is_waiting(now):
+            return
+        full_name = f"{self.key.name}_{self.key.namespace}({self.uid})"
+        delay = format_seconds(record.restart.seconds)
+        record.last = ended
+        record.state = Waiting(
+            "CrashLoopBackOff",
+            f"back-off {delay} restarting failed container={record.name} pod={full_name}",
+        )
+        self._context.recorder.container_event(
+            self.pod,
+            record,
+            "Warning",
+            "BackOff",
+            f"Back-off restarting failed container {record.name} in pod {full_name}",
+        )
+
+    def _retry_in(self, seconds: float) -> None:
+        moment = self._context.clock.monotonic() + seconds
+        self._retry_at = moment if self._retry_at is None else min(moment, self._retry_at)
+
+    def build_status(self) -> Object:
+        """Build the status of the pod as it is now."""
+        facts = PodFacts(
+            start_time=format_time(self._started_at),
+            host_address=self._context.runtime.host_address,
+            address=self._address,
+            has_sandbox=self._sandbox is not None,
+            reason="DeadlineExceeded" if self._overrun else "",
+            message=DEADLINE_MESSAGE if self._overrun else "",
+        )
+        now = format_time(self._context.clock.now())
+        status = build_status(self.pod, self.records, facts, now=now, before=self._conditions)
+        self._conditions = status["conditions"]
+        return status
+
+    async def _publish(self) -> None:
+        """Write the status, if it differs from what was written last."""
+        if self._gone or self._was_terminal or self._deleted:
+            return
+        status = self.build_status()
+        if status == self._published:
+            return
+        body = {"metadata": {"uid": self.uid}, "status": status}
+        try:
+            await self._context.client.patch(
+                POD,
+                self.key.name,
+                body,
+                type=PatchType.STRATEGIC,
+                namespace=self.key.namespace,
+                subresource="status",
+            )
+        except (NotFound, Conflict, Invalid) as error:
+            # The pod is gone or is another one by now; the cache will tell. Or it is not, and then
+            # this is worth trying again.
+            _logger.debug("status of pod %s was not taken: %s", self.key, error)
+            self._retry_in(RETRY_SECONDS)
+        except KubewrightError as error:
+            _logger.warning("status of pod %s was not written: %s", self.key, error)
+            self._retry_in(RETRY_SECONDS)
+        else:
+            self._published = status
+
+    async def _release_sandbox(self) -> None:
+        if self._sandbox is not None:
+            await self._context.runtime.remove_sandbox(self._sandbox)
+            self._sandbox = None
+
+    async def _delete(self) -> bool:
+        """Remove a deleted pod from the API, once nothing of it runs; return whether it is gone."""
+        if self._gone:
+            return True
+        if not self.pod["metadata"].get("deletionTimestamp") or self._deleted:
+            return False
+        if self._retry_at is not None:
+            return False
+        try:
+            await self._context.client.delete(
+                POD,
+                self.key.name,
+                namespace=self.key.namespace,
+                uid=self.uid,
+                grace_period_seconds=0,
+            )
+        except (NotFound, Conflict):
+            return True
+        except (APIError, KubewrightError) as error:
+            _logger.warning("pod %s was not deleted: %s", self.key, error)
+            self._retry_in(RETRY_SECONDS)
+        else:
+            # A finalizer may hold it; then the cache says when it is gone.
+            self._deleted = True
+        return False
+
+    async def _clean_up(self) -> None:
+        await self._release_sandbox()
+        await self._volumes.tear_down()
+
+
+def is_contradicted(pod: Object, published: Object | None) -> bool:
+    """Tell whether somebody overwrote the status that this node published."""
+    if published is None:
+        return False
+    status = pod.get("status") or {}
+    current = {entry["type"]: entry.get("status") for entry in status.get("conditions") or ()}
+    wrong = [c for c in published["conditions"] if current.get(c["type"], "") != c["status"]]
+    return bool(wrong) or status.get("phase") != published["phase"]
+
+
+def format_seconds(seconds: float) -> str:
+    """Write a duration as Go does: `10s`, `1m20s`, `5m0s`."""
+    minutes, rest = divmod(int(seconds), 60)
+    return f"{minutes}m{rest}s" if minutes else f"{rest}s"

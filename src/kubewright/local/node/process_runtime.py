@@ -1,0 +1,332 @@
+"""Pods as processes in Linux namespaces: no container engine, as root or as an ordinary user."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+import os
+import shutil
+import socket
+import uuid
+from collections.abc import Mapping, Sequence
+from ipaddress import IPv4Network
+from pathlib import Path
+from typing import Any
+
+from kubewright.api.resource import Object
+from kubewright.client.clock import Clock, SystemClock
+from kubewright.local.node.image.image import Image
+from kubewright.local.node.image.store import ImageStore
+from kubewright.local.node.logs import LogWriter
+from kubewright.local.node.network import (
+    ISOLATED_PYTHON,
+    PodNetwork,
+    SandboxNamespaces,
+    receive,
+)
+from kubewright.local.node.probe_handlers import probe_exec, probe_http, probe_tcp, resolve_port
+from kubewright.local.node.process import Process, read_to_end
+from kubewright.local.node.rootfs import capability_numbers, plan_mounts
+from kubewright.local.node.runtime import (
+    ContainerConfig,
+    ExecResult,
+    Exit,
+    Outcome,
+    PodIdentity,
+    ProbeResult,
+    RunningContainer,
+    Sandbox,
+    StartError,
+)
+from kubewright.local.node.version import package_version
+
+_logger = logging.getLogger(__name__)
+
+LAUNCHER = Path(__file__).with_name("launcher.py")
+MAX_EXEC_OUTPUT = 1 << 20
+
+
+class ProcessRuntime:
+    """Runs containers as processes of this machine.
+
+    `folder` holds images and each container's mount point; it should be on a real file system and
+    belong to this node alone. As an ordinary user all containers are that user to the host: each
+    has a user namespace in which it is the one user that it asked to be.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        clock: Clock | None = None,
+        pod_cidr: str | None = None,
+        images: Path | None = None,
+        is_root: bool | None = None,
+    ) -> None:
+        self._folder = folder
+        self._clock = clock or SystemClock()
+        self._root = os.geteuid() == 0 if is_root is None else is_root
+        self._images = ImageStore(images or folder / "images")
+        network = IPv4Network(pod_cidr) if pod_cidr else None
+        self._network = PodNetwork(is_root=self._root, network=network)
+        self._sandboxes: dict[str, SandboxNamespaces] = {}
+        self._processes: dict[str, Process] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    def name(self) -> str:
+        """The name and version for Node.status.nodeInfo.containerRuntimeVersion."""
+        return f"kubewright://{package_version()}"
+
+    @property
+    def host_address(self) -> str:
+        """The bridge's address, which pods route through."""
+        return self._network.gateway
+
+    @property
+    def pod_cidr(self) -> str:
+        """The network of the pods' addresses."""
+        return str(self._network.pool.network)
+
+    @property
+    def is_one_uid(self) -> bool:
+        """An ordinary user has one uid to give."""
+        return not self._root
+
+    async def start(self) -> None:
+        """Make the pod network. Raises ConfigurationError with what to do."""
+        await self._network.start()
+
+    async def wait(self) -> None:
+        """Wait until the network's holder has ended."""
+        await self._network.wait()
+
+    async def stop(self) -> None:
+        """Kill all containers and let go of everything."""
+        await self._network.stop()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+        for sandbox in self._sandboxes.values():
+            sandbox.close()
+        self._sandboxes.clear()
+
+    def enter_command(self) -> list[str]:
+        """Return the command that runs what follows it in the pod network."""
+        return self._network.enter_command()
+
+    async def mount_memory(self, path: Path, size: int | None) -> None:
+        """Mount a tmpfs of at most `size` bytes that only containers see."""
+        limit = f",size={size}" if size else ""
+        await self._network.mount_memory(str(path), f"mode=1777{limit}")
+
+    async def find_image(self, name: str) -> Image | None:
+        """Return an image that is there without a download."""
+        return await self._images.find(name)
+
+    async def pull_image(self, name: str) -> Image:
+        """Return an image, made from downloaded packages where it is not there."""
+        return await self._images.pull(name)
+
+    async def create_sandbox(self, identity: PodIdentity) -> Sandbox:
+        """Make a pod's namespaces."""
+        namespaces = await self._network.create_sandbox(identity.hostname)
+        self._sandboxes[identity.uid] = namespaces
+        return Sandbox(identity, namespaces.address)
+
+    async def remove_sandbox(self, sandbox: Sandbox) -> None:
+        """Let go of a pod's namespaces and of its address."""
+        namespaces = self._sandboxes.pop(sandbox.identity.uid, None)
+        if namespaces is not None:
+            self._network.remove_sandbox(namespaces)
+
+    async def start_container(self, sandbox: Sandbox, config: ContainerConfig) -> RunningContainer:
+        """Start a container in a pod's sandbox."""
+        container_id = uuid.uuid4().hex
+        root = self._folder / "containers" / container_id
+        root.mkdir(parents=True)
+        pipes = [os.pipe(), os.pipe()]
+        try:
+            process = await self._create(sandbox, config, root, [writer for _, writer in pipes])
+        except (StartError, OSError) as error:
+            for reader, _ in pipes:
+                os.close(reader)
+            await asyncio.to_thread(root.rmdir)
+            if isinstance(error, StartError):
+                raise
+            raise StartError(str(error)) from error
+        finally:
+            for _, writer in pipes:
+                os.close(writer)
+        started = self._clock.now()
+        exited: asyncio.Future[Exit] = asyncio.get_running_loop().create_future()
+        container = RunningContainer(container_id, config, started, exited)
+        self._processes[container_id] = process
+        outputs = [reader for reader, _ in pipes]
+        task = asyncio.create_task(self._supervise(process, container, root, outputs))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return container
+
+    async def _supervise(
+        self, process: Process, container: RunningContainer, root: Path, outputs: list[int]
+    ) -> None:
+        log = LogWriter(container.config.log, self._clock.now)
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(log.copy(outputs[0], "stdout"))
+                group.create_task(log.copy(outputs[1], "stderr"))
+        except* OSError as errors:
+            _logger.error("log %s is cut short: %s", container.config.log, errors.exceptions[0])
+        finally:
+            log.close()
+        code = await process.wait()
+        del self._processes[container.id]
+        await asyncio.to_thread(shutil.rmtree, root, ignore_errors=True)
+        container.exited.set_result(Exit(code if code >= 0 else 128 - code, self._clock.now()))
+
+    async def _create(
+        self, sandbox: Sandbox, config: ContainerConfig, root: Path, outputs: Sequence[int]
+    ) -> Process:
+        namespaces = self._sandboxes.get(sandbox.identity.uid)
+        if namespaces is None:
+            raise StartError(f"pod {sandbox.identity.key} has no sandbox")
+        shared = [namespaces.net, namespaces.uts, namespaces.ipc]
+        privileged = config.security.privileged
+        launch = {
+            "holder": self._network.holder_pid,
+            "sandbox": shared,
+            "root": str(root),
+            "mounts": plan_mounts(config.image, config.mounts, privileged=privileged),
+            "read_only_root": config.security.read_only_root,
+            **self._execution(config, config.argv),
+        }
+        return await _launch("create", launch, outputs, shared)
+
+    def _execution(self, config: ContainerConfig, argv: Sequence[str]) -> dict[str, Any]:
+        security = config.security
+        return {
+            "argv": list(argv),
+            "env": dict(config.env),
+            "workdir": config.workdir,
+            "uid": security.uid,
+            "gid": security.gid,
+            "groups": list(security.groups),
+            "one_uid": self.is_one_uid,
+            "capabilities": capability_numbers(security.capabilities),
+            "no_new_privileges": security.no_new_privileges,
+        }
+
+    def signal(self, container: RunningContainer, number: int) -> None:
+        """Send a signal to a container's first process."""
+        process = self._processes.get(container.id)
+        if process is not None:
+            process.send(number)
+
+    async def execute(
+        self, container: RunningContainer, argv: Sequence[str], timeout: float | None = None
+    ) -> ExecResult:
+        """Run a command in a container as the container's user."""
+        process = self._processes.get(container.id)
+        if process is None:
+            raise StartError(f"container {container.config.name} is not running")
+        config = {"target": process.pid, **self._execution(container.config, argv)}
+        reader, writer = os.pipe()
+        try:
+            command = await _launch("join", config, [writer, writer])
+        except BaseException:
+            os.close(reader)
+            raise
+        finally:
+            os.close(writer)
+        try:
+            async with asyncio.timeout(timeout):
+                output = await read_to_end(reader, MAX_EXEC_OUTPUT)
+                code = await command.wait()
+        finally:
+            command.kill()
+        return ExecResult(code if code >= 0 else 128 - code, output.decode(errors="replace"))
+
+    async def probe(
+        self, container: RunningContainer, sandbox: Sandbox, probe: Object, ports: Mapping[str, int]
+    ) -> ProbeResult:
+        """Run a probe once: a command in the container, or a connection from the bridge."""
+        timeout = float(probe.get("timeoutSeconds") or 1)
+        connect = self._network.connect
+
+        async def execute(argv: list[str], timeout: float) -> ExecResult:
+            return await self.execute(container, argv, timeout)
+
+        try:
+            if action := probe.get("exec"):
+                return await probe_exec(action, timeout, execute)
+            if action := probe.get("httpGet"):
+                port = resolve_port(action["port"], ports)
+                return await probe_http(action, sandbox.address, port, timeout, connect)
+            if action := probe.get("tcpSocket"):
+                port = resolve_port(action["port"], ports)
+                host = action.get("host") or sandbox.address
+                return await probe_tcp(host, port, timeout, connect)
+        except ValueError as error:
+            return ProbeResult(Outcome.UNKNOWN, str(error))
+        return ProbeResult(Outcome.UNKNOWN, "local pods have exec, httpGet and tcpSocket probes")
+
+
+async def _launch(
+    mode: str, config: dict[str, Any], outputs: Sequence[int], pass_fds: Sequence[int] = ()
+) -> Process:
+    """Start the launcher and wait until the command is executed; return the command's process.
+
+    When cancelled, what is underway is waited for and killed: no process is left unknown.
+    """
+    work = asyncio.create_task(_start_launcher(mode, config, outputs, pass_fds))
+    try:
+        return await asyncio.shield(work)
+    except asyncio.CancelledError:
+        with contextlib.suppress(StartError):
+            (await work).kill()
+        raise
+
+
+async def _start_launcher(
+    mode: str, config: dict[str, Any], outputs: Sequence[int], pass_fds: Sequence[int]
+) -> Process:
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    ours.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+    ours.setblocking(False)
+    with ours:
+        with theirs:
+            argv = [*ISOLATED_PYTHON, str(LAUNCHER), mode, str(theirs.fileno())]
+            launcher = await Process.start(
+                argv,
+                pass_fds=[*pass_fds, theirs.fileno()],
+                stdout=outputs[0],
+                stderr=outputs[1],
+            )
+        try:
+            return await _handshake(ours, config)
+        finally:
+            launcher.kill()
+            await launcher.wait()
+
+
+async def _handshake(channel: socket.socket, config: dict[str, Any]) -> Process:
+    """Give the launcher its configuration; return the command's process once it is executed."""
+    loop = asyncio.get_running_loop()
+    await loop.sock_sendall(channel, json.dumps(config).encode())
+    channel.shutdown(socket.SHUT_WR)
+    command: Process | None = None
+    while True:
+        message, _, pid = await receive(channel)
+        if not message and command is not None:
+            return command
+        if message == b"stage":
+            await Process.adopt(pid).wait()
+        elif message == b"ready":
+            command = Process.adopt(pid)
+        else:
+            if command is not None:
+                await command.wait()
+            text = message.decode(errors="replace").removeprefix("error ")
+            raise StartError(text or "the launcher ended early")

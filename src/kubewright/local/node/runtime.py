@@ -1,0 +1,210 @@
+"""What the node asks of whatever runs its pods: the seam between the agent and processes."""
+
+from __future__ import annotations
+
+import asyncio
+import enum
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Protocol
+
+from kubewright.api.errors import KubewrightError
+from kubewright.api.resource import NamespacedName, Object
+from kubewright.local.node.image.image import Image
+
+DEFAULT_CAPABILITIES = 0xA80425FB
+"""What container runtimes leave to a container: CHOWN, NET_BIND_SERVICE and twelve others."""
+
+
+class StartError(KubewrightError):
+    """A container could not be started. `reason` becomes that of its terminated state."""
+
+    def __init__(self, message: str, reason: str = "StartError") -> None:
+        super().__init__(message)
+        self.message = message
+        self.reason = reason
+
+
+class Outcome(enum.Enum):
+    """What one run of a probe found."""
+
+    SUCCESS = "success"
+    FAILURE = "failure"
+    UNKNOWN = "unknown"
+    """The probe itself could not be run; neither threshold counts it."""
+
+
+@dataclass(frozen=True)
+class ProbeResult:
+    """The outcome of a probe, and what to say of it."""
+
+    outcome: Outcome
+    output: str = ""
+
+
+@dataclass(frozen=True)
+class ExecResult:
+    """The exit status of a command in a container and what it wrote to either output."""
+
+    exit_code: int
+    output: str
+
+
+@dataclass(frozen=True)
+class PodIdentity:
+    """The pod that a sandbox is for."""
+
+    key: NamespacedName
+    uid: str
+    hostname: str
+
+
+@dataclass(frozen=True)
+class Mount:
+    """A file or folder of the host shown in a container; or a tmpfs, when `source` is None."""
+
+    target: str
+    source: Path | None
+    read_only: bool = False
+    options: str = ""
+
+
+@dataclass(frozen=True)
+class SecuritySettings:
+    """Who a container runs as, and what it may."""
+
+    uid: int = 0
+    gid: int = 0
+    groups: tuple[int, ...] = ()
+    capabilities: int = DEFAULT_CAPABILITIES
+    no_new_privileges: bool = False
+    read_only_root: bool = False
+    privileged: bool = False
+
+
+@dataclass(frozen=True)
+class ContainerConfig:
+    """All that is needed to start a container.
+
+    `log` is the file to write in CRI format. `is_finite` says that the container is meant to end by
+    itself, as those of Jobs and init containers are.
+    """
+
+    name: str
+    attempt: int
+    image: Image
+    argv: Sequence[str]
+    env: Mapping[str, str]
+    workdir: str
+    security: SecuritySettings
+    log: Path
+    mounts: Sequence[Mount] = ()
+    is_finite: bool = False
+
+
+@dataclass(frozen=True)
+class Exit:
+    """How a container ended; for a killed one `exit_code` is 128 plus the signal's number."""
+
+    exit_code: int
+    finished_at: datetime
+
+
+@dataclass
+class RunningContainer:
+    """A started container. `exited` is done when it has ended and its log is complete."""
+
+    id: str
+    config: ContainerConfig
+    started_at: datetime
+    exited: asyncio.Future[Exit] = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Sandbox:
+    """A pod's namespaces: it has an address as long as the sandbox is there."""
+
+    identity: PodIdentity
+    address: str
+
+
+class PodRuntime(Protocol):
+    """Runs the containers of pods. Methods may be called at the same time for different pods."""
+
+    @property
+    def name(self) -> str:
+        """The name and version that Node.status.nodeInfo shows."""
+        ...
+
+    @property
+    def host_address(self) -> str:
+        """The address by which pods reach the node; becomes the pods' hostIP."""
+        ...
+
+    @property
+    def pod_cidr(self) -> str:
+        """The network of the pods' addresses; "" before `start`."""
+        ...
+
+    @property
+    def is_one_uid(self) -> bool:
+        """Tell whether all containers are one user of the host, whatever user they ask for."""
+        ...
+
+    async def start(self) -> None:
+        """Make ready to run pods."""
+        ...
+
+    async def wait(self) -> None:
+        """Wait until the runtime can no longer run pods."""
+        ...
+
+    async def stop(self) -> None:
+        """Kill everything that runs and let go of all resources."""
+        ...
+
+    def enter_command(self) -> list[str]:
+        """Return the command that runs what follows it where pods can be reached."""
+        ...
+
+    async def mount_memory(self, path: Path, size: int | None) -> None:
+        """Mount a file system in memory, of at most `size` bytes, where containers see it."""
+        ...
+
+    async def find_image(self, name: str) -> Image | None:
+        """Return an image that is already there. Raises InvalidReference."""
+        ...
+
+    async def pull_image(self, name: str) -> Image:
+        """Return an image, fetching what is missing. Raises InvalidReference and ImageError."""
+        ...
+
+    async def create_sandbox(self, identity: PodIdentity) -> Sandbox:
+        """Make a pod's namespaces with an address."""
+        ...
+
+    async def remove_sandbox(self, sandbox: Sandbox) -> None:
+        """Let go of a pod's namespaces. Its containers must have ended."""
+        ...
+
+    async def start_container(self, sandbox: Sandbox, config: ContainerConfig) -> RunningContainer:
+        """Start a container. Raises StartError."""
+        ...
+
+    def signal(self, container: RunningContainer, number: int) -> None:
+        """Send a signal to the first process of a container; no error if it has ended."""
+        ...
+
+    async def execute(
+        self, container: RunningContainer, argv: Sequence[str], timeout: float | None = None
+    ) -> ExecResult:
+        """Run a command in a container. Raises StartError; TimeoutError after `timeout` seconds."""
+        ...
+
+    async def probe(
+        self, container: RunningContainer, sandbox: Sandbox, probe: Object, ports: Mapping[str, int]
+    ) -> ProbeResult:
+        """Run a probe once. `ports` are the container's named ports."""
+        ...

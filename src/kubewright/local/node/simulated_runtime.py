@@ -1,0 +1,160 @@
+"""Pods without processes: containers that always work, for machines and tests that run none."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import signal
+from collections.abc import Mapping, Sequence
+from ipaddress import IPv4Network
+from pathlib import Path
+
+from kubewright.api.resource import Object
+from kubewright.client.clock import Clock, SystemClock
+from kubewright.local.node.image.image import Image
+from kubewright.local.node.image.reference import parse_reference
+from kubewright.local.node.network import POD_NETWORK, AddressPool
+from kubewright.local.node.runtime import (
+    ContainerConfig,
+    ExecResult,
+    Exit,
+    Outcome,
+    PodIdentity,
+    ProbeResult,
+    RunningContainer,
+    Sandbox,
+    StartError,
+)
+from kubewright.local.node.version import package_version
+
+
+class SimulatedRuntime:
+    """Runs nothing and says so in the node's runtime version.
+
+    Every image is there. Containers run until they are stopped; those that are meant to end, of
+    Jobs and init containers, exit with 0 after `run_seconds`. Probes succeed, so that a pod is
+    ready after the initial delay of its probe. Signals end a container at once.
+    """
+
+    def __init__(
+        self,
+        *,
+        clock: Clock | None = None,
+        pod_cidr: str | None = None,
+        run_seconds: float = 1.0,
+    ) -> None:
+        self._clock = clock or SystemClock()
+        self._pool = AddressPool(IPv4Network(pod_cidr) if pod_cidr else POD_NETWORK)
+        self._run_seconds = run_seconds
+        self._numbers = itertools.count(1)
+        self._running: dict[str, RunningContainer] = {}
+        self._stopped = asyncio.Event()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    def name(self) -> str:
+        """The name and version for Node.status.nodeInfo.containerRuntimeVersion."""
+        return f"simulated://{package_version()}"
+
+    @property
+    def host_address(self) -> str:
+        """An address of the pod network that stands for the node."""
+        return self._pool.gateway
+
+    @property
+    def pod_cidr(self) -> str:
+        """The network of the made-up addresses."""
+        return str(self._pool.network)
+
+    @property
+    def is_one_uid(self) -> bool:
+        """Nothing runs, so nothing is owned by root."""
+        return True
+
+    async def start(self) -> None:
+        """Nothing is needed."""
+
+    async def wait(self) -> None:
+        """Wait until `stop`."""
+        await self._stopped.wait()
+
+    async def stop(self) -> None:
+        """End all containers."""
+        for container in list(self._running.values()):
+            self.signal(container, signal.SIGKILL)
+        for task in self._tasks:
+            task.cancel()
+        self._stopped.set()
+
+    def enter_command(self) -> list[str]:
+        """There is no network to enter."""
+        return []
+
+    async def mount_memory(self, path: Path, size: int | None) -> None:
+        """Nothing sees the folder."""
+
+    async def find_image(self, name: str) -> Image | None:
+        """Every image is there."""
+        reference = parse_reference(name)
+        return Image(name=str(reference), image_id=f"simulated://{reference}", cmd=("simulated",))
+
+    async def pull_image(self, name: str) -> Image:
+        """Every image is there."""
+        image = await self.find_image(name)
+        assert image is not None
+        return image
+
+    async def create_sandbox(self, identity: PodIdentity) -> Sandbox:
+        """Hand out an address."""
+        return Sandbox(identity, self._pool.allocate())
+
+    async def remove_sandbox(self, sandbox: Sandbox) -> None:
+        """Take the address back."""
+        self._pool.release(sandbox.address)
+
+    async def start_container(self, sandbox: Sandbox, config: ContainerConfig) -> RunningContainer:
+        """Start a container that does nothing. Its log is empty."""
+        await asyncio.to_thread(_touch, config.log)
+        exited: asyncio.Future[Exit] = asyncio.get_running_loop().create_future()
+        number = next(self._numbers)
+        container = RunningContainer(f"{number:064x}", config, self._clock.now(), exited)
+        self._running[container.id] = container
+        if config.is_finite:
+            task = asyncio.create_task(self._complete_later(container))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+        return container
+
+    async def _complete_later(self, container: RunningContainer) -> None:
+        await self._clock.sleep(self._run_seconds)
+        self.complete(container)
+
+    def signal(self, container: RunningContainer, number: int) -> None:
+        """End a container: of SIGTERM it dies well, of SIGKILL as a killed process does."""
+        if self._running.pop(container.id, None) is not None:
+            code = 0 if number == signal.SIGTERM else 128 + number
+            container.exited.set_result(Exit(code, self._clock.now()))
+
+    def complete(self, container: RunningContainer, exit_code: int = 0) -> None:
+        """Let a container end by itself."""
+        if self._running.pop(container.id, None) is not None:
+            container.exited.set_result(Exit(exit_code, self._clock.now()))
+
+    async def execute(
+        self, container: RunningContainer, argv: Sequence[str], timeout: float | None = None
+    ) -> ExecResult:
+        """Succeed without output."""
+        if container.exited.done():
+            raise StartError(f"container {container.config.name} is not running")
+        return ExecResult(0, "")
+
+    async def probe(
+        self, container: RunningContainer, sandbox: Sandbox, probe: Object, ports: Mapping[str, int]
+    ) -> ProbeResult:
+        """Succeed."""
+        return ProbeResult(Outcome.SUCCESS)
+
+
+def _touch(path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.touch()

@@ -244,6 +244,29 @@ async def test_never_works_on_one_key_twice_at_a_time(
     assert overlaps == []
 
 
+async def test_reconciles_that_cause_each_other_are_slowed_down(
+    client: Client, namespace: str, running: Running, caplog: pytest.LogCaptureFixture
+) -> None:
+    count = 0
+
+    async def reconcile(key: NamespacedName, ctx: Context) -> Result | None:
+        nonlocal count
+        count += 1
+        labels = {"metadata": {"labels": {"count": str(count)}}}
+        await ctx.patch(builtin.SECRET, key, labels)
+        return None
+
+    async def is_noticed() -> bool:
+        return "without coming to rest" in caplog.text
+
+    await client.create(secret(namespace, "a"))
+    async with running(Controller("c", builtin.SECRET, reconcile)):
+        await eventually(is_noticed)
+        noticed = count
+        await asyncio.sleep(0.7)
+    assert noticed < count <= noticed + 3
+
+
 async def test_reads_its_own_writes(client: Client, namespace: str, running: Running) -> None:
     """Count children and create one more than there are, up to five: never too many."""
 

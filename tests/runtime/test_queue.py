@@ -37,6 +37,10 @@ class QueueMachine(RuleBasedStateMachine):
         self.queue.add_after(key, delay, self.now)
         self.wanted.add(key)
 
+    @rule(key=KEYS, delay=DELAYS)
+    def hold(self, key: str, delay: float) -> None:
+        self.queue.hold(key, delay, self.now)
+
     @rule(seconds=DELAYS)
     def pass_time(self, seconds: float) -> None:
         self.now += seconds
@@ -167,6 +171,21 @@ def test_forgetting_resets_the_back_off() -> None:
     queue.forget("a")
     assert queue.failures("a") == 0
     assert queue.retry("a", 0.0) < 0.006
+
+
+def test_a_held_key_becomes_ready_later_whoever_asks() -> None:
+    queue = build_queue()
+    queue.add("a", 0.0)
+    assert queue.take(0.0) == "a"
+    queue.add("a", 0.0)
+    queue.hold("a", 2.0, 0.0)
+    queue.done("a", 0.0)
+    queue.add("a", 1.0)
+    assert queue.take(1.9) is None
+    assert queue.take(2.0) == "a"
+    queue.done("a", 2.0)
+    queue.add("a", 2.0)
+    assert queue.take(2.0) == "a"
 
 
 def test_what_the_server_asks_lengthens_the_back_off() -> None:

@@ -31,6 +31,8 @@ Stalled: TypeAlias = Callable[[NamespacedName, Context, BaseException], Awaitabl
 
 STALLED_AFTER = 10
 QUIET_REREADS = 5
+HOT_LOOP_AFTER = 50
+_HOT_LOOP_PAUSE = 0.5
 
 _logger = logging.getLogger(__name__)
 
@@ -188,6 +190,7 @@ class Controller:
             self._state.told.pop(key, None)
             if result is not None and result.after is not None:
                 self.queue.add_after(key, result.after.total_seconds())
+        self._slow_down(key, context)
 
     async def _fail(self, key: NamespacedName, context: Context, error: BaseException) -> None:
         remedy = remedy_of(error)
@@ -203,6 +206,26 @@ class Controller:
                 await self._stalled(key, context, error)
             except Exception as inner:
                 context.logger.warning("cannot report that it is stalled: %s", describe(inner))
+
+    def _slow_down(self, key: NamespacedName, context: Context) -> None:
+        """Hold back a key whose reconciles cause each other: each one writes and so wakes the next.
+
+        It is still worked on, but no longer as fast as the server answers.
+        """
+        restless = self._state.restless
+        if not self._state.expectations.has_written(key):
+            restless.pop(key, None)
+            return
+        restless[key] = restless.get(key, 0) + 1
+        if restless[key] < HOT_LOOP_AFTER:
+            return
+        self.queue.hold(key, _HOT_LOOP_PAUSE)
+        if restless[key] % HOT_LOOP_AFTER == 0:
+            context.logger.warning(
+                "wrote in %d reconciles in a row without coming to rest: does what it writes "
+                "depend on time or chance, or does another controller write the same fields?",
+                restless[key],
+            )
 
     def _tell(
         self, key: NamespacedName, context: Context, error: BaseException, delay: float
@@ -266,3 +289,4 @@ class _Attached:
         )
         self.recorder = environment.broadcaster.recorder(name)
         self.told: dict[NamespacedName, str] = {}
+        self.restless: dict[NamespacedName, int] = {}

@@ -91,6 +91,10 @@ class Expectations:
                 )
         return settled
 
+    def has_written(self, request: NamespacedName) -> bool:
+        """Tell whether a request wrote anything since it was settled."""
+        return request in self._written or request in self._doubts
+
     def forget(self, request: NamespacedName) -> None:
         """Forget what a request wrote."""
         self._written.pop(request, None)

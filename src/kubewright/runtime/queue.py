@@ -54,6 +54,7 @@ class KeyQueue(Generic[K]):
         self._order = itertools.count()
         self._active: dict[K, Priority | None] = {}
         self._failures: dict[K, int] = {}
+        self._held: dict[K, float] = {}
 
     def __len__(self) -> int:
         return len(self._ready)
@@ -75,6 +76,11 @@ class KeyQueue(Generic[K]):
             before = self._active[key]
             self._active[key] = priority if before is None else max(before, priority)
             return
+        if key in self._held:
+            if now < self._held[key]:
+                self.add_after(key, self._held[key] - now, now)
+                return
+            del self._held[key]
         rank = now if priority is Priority.HIGH else now + self._ageing
         if key in self._ready and self._ready[key][0] <= rank:
             return
@@ -102,6 +108,10 @@ class KeyQueue(Generic[K]):
         delay = max(min(delay, MAX_DELAY), at_least)
         self.add_after(key, delay, now)
         return delay
+
+    def hold(self, key: K, seconds: float, now: float) -> None:
+        """Let a key become ready no sooner than in some seconds, whoever asks."""
+        self._held[key] = now + seconds
 
     def forget(self, key: K) -> None:
         """Reset a key's back-off."""
@@ -173,6 +183,7 @@ class WorkQueue(Generic[K]):
     def add(self, key: K, priority: Priority = Priority.HIGH) -> None:
         """Ask for work on a key as soon as a worker is free."""
         self._keys.add(key, self._clock.monotonic(), priority)
+        self._timer.set()
         self._dispatch()
 
     def add_after(self, key: K, seconds: float) -> None:
@@ -185,6 +196,10 @@ class WorkQueue(Generic[K]):
         delay = self._keys.retry(key, self._clock.monotonic(), at_least=at_least)
         self._timer.set()
         return delay
+
+    def hold(self, key: K, seconds: float) -> None:
+        """Let a key become ready no sooner than in some seconds, whoever asks."""
+        self._keys.hold(key, seconds, self._clock.monotonic())
 
     def forget(self, key: K) -> None:
         """Reset a key's back-off."""
@@ -218,6 +233,8 @@ class WorkQueue(Generic[K]):
     def done(self, key: K) -> None:
         """End the work on a key."""
         self._keys.done(key, self._clock.monotonic())
+        # A key that was asked for again may be held: then it has become a delayed one.
+        self._timer.set()
         if not self._keys.active:
             self._idle.set()
         self._dispatch()

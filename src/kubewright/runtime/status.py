@@ -7,7 +7,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol, TypeAlias, runtime_checkable
 
-from kubewright.api.conditions import READY, RECONCILING, STALLED, Condition, set_condition
+from kubewright.api.conditions import (
+    READY,
+    RECONCILING,
+    STALLED,
+    Condition,
+    ConditionStatus,
+    set_condition,
+)
 from kubewright.api.resource import Object
 from kubewright.api.time import format_time
 from kubewright.runtime.context import Context
@@ -63,13 +70,11 @@ def build_conditions(
     }
     conditions = previous
     for type, is_true in truths.items():
-        tells = is_true or type == READY
-        condition = Condition(
-            type,
-            "True" if is_true else "False",
-            summary.reason,
-            summary.message if tells else "",
-        )
+        if is_true or type == READY:
+            status: ConditionStatus = "True" if is_true else "False"
+            condition = Condition(type, status, summary.reason, summary.message)
+        else:
+            condition = Condition(type, "False", f"Not{type}")
         conditions = set_condition(
             conditions, condition, now=format_time(now), generation=generation
         )

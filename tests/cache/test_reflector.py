@@ -31,7 +31,7 @@ class Run:
 
     def __init__(self, *replies: Response | Script | Exception, watch_list: bool = False) -> None:
         self.transport = ScriptedTransport.of(*replies)
-        self.clock = FakeClock()
+        self.clock = self.transport.clock = FakeClock()
         self.store = Store(builtin.POD, clock=self.clock)
         self.changes: list[Change] = []
         self.store.subscribe(self.changes.append)
@@ -197,6 +197,19 @@ async def test_a_version_that_expires_again_and_again_is_not_hammered() -> None:
     run = await Run(listing(10), expired, listing(11), expired, listing(12), expired).finish()
     assert run.clock.sleeps[0] == 0.0
     assert run.clock.sleeps[1] >= 1.6
+
+
+async def test_a_watch_that_stood_for_a_while_ends_an_outage() -> None:
+    refused, reset = TransportError("connection refused"), TransportError("reset")
+    run = await Run(listing(10), *[refused] * 4, Script(error=reset, lasts=30)).finish()
+    assert run.clock.sleeps[3] >= 6.4
+    assert run.clock.sleeps[4] <= 1.6
+
+
+async def test_a_quiet_watch_that_the_server_closes_is_no_failure() -> None:
+    run = await Run(listing(10), Script(lasts=300), Script(lasts=300)).finish()
+    assert run.asked == ["list", "watch 10", "watch 10", "watch 10"]
+    assert run.clock.sleeps == []
 
 
 async def test_waits_as_long_as_the_server_asks() -> None:

@@ -32,12 +32,13 @@ class Call:
 
 @dataclass(frozen=True)
 class Script:
-    """A stream's answer: its chunks, then a clean end or an error."""
+    """A stream's answer: its chunks, then after `lasts` seconds a clean end or an error."""
 
     chunks: Sequence[bytes] = ()
     error: Exception | None = None
     status: int = 200
     hangs: bool = False
+    lasts: float = 0.0
 
 
 @dataclass
@@ -48,6 +49,7 @@ class ScriptedTransport:
     calls: list[Call] = field(default_factory=list)
     exhausted: asyncio.Event = field(default_factory=asyncio.Event)
     closed: bool = False
+    clock: FakeClock | None = None
 
     @classmethod
     def of(cls, *replies: Response | Script | Exception) -> ScriptedTransport:
@@ -79,7 +81,7 @@ class ScriptedTransport:
         reply = await self._next(Call(method, path, dict(query), headers, body))
         if isinstance(reply, Response):
             reply = Script([reply.body], status=reply.status)
-        yield Stream(reply.status, {}, _play(reply))
+        yield Stream(reply.status, {}, self._play(reply))
 
     async def close(self) -> None:
         self.closed = True
@@ -96,14 +98,15 @@ class ScriptedTransport:
             raise reply
         return reply
 
-
-async def _play(script: Script) -> AsyncIterator[bytes]:
-    for chunk in script.chunks:
-        yield chunk
-    if script.hangs:
-        await asyncio.Event().wait()
-    if script.error is not None:
-        raise script.error
+    async def _play(self, script: Script) -> AsyncIterator[bytes]:
+        for chunk in script.chunks:
+            yield chunk
+        if self.clock is not None:
+            self.clock.elapsed += script.lasts
+        if script.hangs:
+            await asyncio.Event().wait()
+        if script.error is not None:
+            raise script.error
 
 
 class FakeClock:

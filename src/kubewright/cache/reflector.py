@@ -26,6 +26,8 @@ logger = logging.getLogger(__name__)
 _WATCH_SECONDS = (300.0, 600.0)
 # A watch that ends earlier, without a word, is a broken server rather than a closed stream.
 _SHORTEST_WATCH_SECONDS = 1.0
+# A watch that stood this long, even a silent one, ends an outage.
+_STABLE_SECONDS = 10.0
 # A server that ignores sendInitialEvents never ends them: silence this long tells.
 _INITIAL_SILENCE_SECONDS = 30.0
 _LONGEST_WAIT_SECONDS = 60
@@ -83,6 +85,7 @@ class Reflector:
         self._backoff = Backoff(self._random)
         # The version to go on from; None where the state must be read first.
         self._version: str | None = None
+        self._opened_at: float | None = None
 
     async def run(self) -> None:
         """Keep the store up to date until cancelled."""
@@ -106,7 +109,10 @@ class Reflector:
 
     async def _recover(self, error: KubewrightError) -> None:
         """Decide what to go on with after a failure, and when."""
-        delay = self._backoff.next(self._clock.monotonic())
+        now = self._clock.monotonic()
+        if self._opened_at is not None and now - self._opened_at >= _STABLE_SECONDS:
+            self._backoff.reset()
+        delay = self._backoff.next(now)
         failures = self._backoff.failures
         self.failure = error
         if needs_relist(error, failures):
@@ -146,6 +152,7 @@ class Reflector:
     async def _open(
         self, version: str | None, *, send_initial_events: bool = False
     ) -> AsyncGenerator[AsyncIterator[WatchEvent]]:
+        self._opened_at = None
         async with self._client.watch(
             self.store.resource,
             namespace=self.namespace or None,
@@ -156,6 +163,7 @@ class Reflector:
             send_initial_events=send_initial_events,
         ) as events:
             self._note_contact()
+            self._opened_at = self._clock.monotonic()
             yield events
 
     async def _follow_initial_events(self) -> None:
@@ -203,11 +211,9 @@ class Reflector:
         version = event.meta.resource_version
         if event.type == "BOOKMARK":
             self.store.observe(version, scope=self.namespace)
-        elif self._is_usable(event.object):
-            if event.type == "DELETED":
-                self.store.remove(event.object, scope=self.namespace)
-            else:
-                self.store.put(event.object, scope=self.namespace)
+        elif self._is_usable(obj := event.object):
+            change = self.store.remove if event.type == "DELETED" else self.store.put
+            change(obj, scope=self.namespace)
         if version and not is_seen(self._version or "", version):
             self._version = version
 

@@ -219,6 +219,17 @@ async def test_does_not_wait_longer_than_ten_seconds() -> None:
     assert caught.value.retry_after == 60
 
 
+async def test_logs_a_warning_of_the_server_once(caplog: pytest.LogCaptureFixture) -> None:
+    text = r'299 - "unknown field \"spec.x\"", 299 - "v1beta1 is deprecated"'
+    client, _ = client_of(answer(CONFIG_MAP, Warning=text), answer(CONFIG_MAP, Warning=text))
+    await client.get(builtin.CONFIG_MAP, "a", namespace="n")
+    await client.get(builtin.CONFIG_MAP, "a", namespace="n")
+    assert [record.getMessage().partition(": ")[2] for record in caplog.records] == [
+        'unknown field "spec.x"',
+        "v1beta1 is deprecated",
+    ]
+
+
 async def test_closes_its_transport() -> None:
     client, transport = client_of()
     async with client:

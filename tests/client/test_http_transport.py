@@ -67,6 +67,15 @@ async def test_keeps_a_query_that_the_path_has() -> None:
         assert (await transport.request("GET", "/x?a=1")).body == b"/x?a=1"
 
 
+async def test_joins_headers_that_come_twice() -> None:
+    async def handle(request: web.BaseRequest) -> web.Response:
+        return web.Response(headers=[("Warning", '299 - "a"'), ("Warning", '299 - "b"')])
+
+    async with serving(handle) as url, closing(HTTPTransport(url)) as transport:
+        response = await transport.request("GET", "/x")
+    assert response.header("Warning") == '299 - "a", 299 - "b"'
+
+
 async def test_streams_an_answer_and_ends_cleanly() -> None:
     async def handle(request: web.BaseRequest) -> web.StreamResponse:
         response = web.StreamResponse()

@@ -19,6 +19,7 @@ from kubewright.client.objects import ObjectList, Page, RawObject, decode_object
 from kubewright.client.refusal import build_error, is_success, read_retry_delay
 from kubewright.client.requests import Patch, PatchType, Propagation, Request, Selector
 from kubewright.client.rest_mapper import RESTMapper
+from kubewright.client.server_warning import WarningLog
 from kubewright.client.transport import Query, Response, Transport
 from kubewright.client.user_agent import build_user_agent
 from kubewright.client.watch import EventReader, WatchEvent
@@ -53,6 +54,7 @@ class Client:
         self.field_manager = field_manager
         self.mapper = RESTMapper(lambda path: self.request("GET", path))
         self._clock = clock or SystemClock()
+        self._warnings = WarningLog()
         self._headers = {
             "Accept": requests.JSON,
             "User-Agent": user_agent or build_user_agent(),
@@ -451,9 +453,11 @@ class Client:
         headers = {**self._headers, **request.headers}
         if request.content_type:
             headers["Content-Type"] = request.content_type
-        return await self.transport.request(
+        response = await self.transport.request(
             request.method, request.path, query=request.query, headers=headers, body=request.body
         )
+        self._warnings.tell(request.method, request.path, response.headers)
+        return response
 
 
 def _decoder_of(kind: Resource | ObjectClass[T]) -> tuple[Resource, Callable[[bytes], Any]]:

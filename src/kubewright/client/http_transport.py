@@ -174,8 +174,9 @@ class HTTPTransport:
         if certificate not in self._contexts:
             # Loading the system's authorities takes tens of milliseconds and reads files.
             context = await asyncio.to_thread(build_ssl_context, self._tls, certificate)
-            # Only the newest is kept: an old certificate is not used again.
-            self._contexts = {certificate: context}
+            if certificate not in self._contexts:
+                # Only the newest is kept: an old certificate is not used again.
+                self._contexts = {certificate: context}
         return self._contexts[certificate]
 
 
@@ -201,7 +202,12 @@ async def _read_chunks(
 
 
 def _plain(answer: aiohttp.ClientResponse) -> dict[str, str]:
-    return {name.lower(): value for name, value in answer.headers.items()}
+    """Return the headers by lower-case names; values of one name are joined as HTTP allows."""
+    headers: dict[str, str] = {}
+    for name, value in answer.headers.items():
+        key = name.lower()
+        headers[key] = f"{headers[key]}, {value}" if key in headers else value
+    return headers
 
 
 def _broken(method: str, path: str, error: Exception) -> TransportError:

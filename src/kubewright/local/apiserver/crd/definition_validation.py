@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
+from urllib.parse import urlsplit
 
 from kubewright.api.conditions import is_condition_true
 from kubewright.api.errors import Cause
@@ -13,6 +14,7 @@ from kubewright.local.apiserver.crd.definition import show_versions, version_par
 from kubewright.local.apiserver.crd.schema_rules import validate_schema
 from kubewright.local.apiserver.crd.version_rules import (
     validate_columns,
+    validate_deprecation,
     validate_selectable_fields,
     validate_subresources,
 )
@@ -152,6 +154,7 @@ def _validate_versions(spec: Mapping[str, Any]) -> list[Cause]:
         name = version.get("name") or ""
         if faults := check_dns_1035_label(name):
             causes.append(invalid(f"spec.versions[{index}].name", name, ",".join(faults)))
+        causes += validate_deprecation(version, f"spec.versions[{index}]")
     shown = show_versions(versions)
     names = [version.get("name") for version in entries]
     if len(set(names)) != len(names):
@@ -226,7 +229,12 @@ def _validate_approval(crd: Object) -> list[Cause]:
             "https://github.com/kubernetes/enhancements/pull/1111"
         )
         return [required(field, detail)]
-    if approval.startswith(("unapproved", "http://", "https://")):
+    url = urlsplit(approval)
+    if approval.startswith("unapproved") or (url.scheme and url.netloc):
         return []
-    detail = 'value must be a URL, or a string starting with "unapproved"'
+    detail = (
+        f'protected groups must have approval annotation "{_APPROVAL}" with either a URL or a '
+        'reason starting with "unapproved", see '
+        "https://github.com/kubernetes/enhancements/pull/1111"
+    )
     return [invalid(field, approval, detail)]

@@ -6,23 +6,39 @@ import base64
 import binascii
 import ipaddress
 import re
+import unicodedata
 from collections.abc import Callable
 from datetime import date
 from email.utils import parseaddr
 from urllib.parse import urlsplit
 
-_DURATION = re.compile(r"(?:\d+(?:\.\d*)?|\.\d+)(?:ns|us|µs|μs|ms|s|m|h)")
-_HUMAN_DURATION = re.compile(
-    r"(\d+(?:\.\d+)?)\s*(ns|nanos?|nanoseconds?|[uµ]s|micros?|microseconds?|ms|millis?|milliseconds?"
-    r"|s|secs?|seconds?|m|mins?|minutes?|h|hrs?|hours?|d|days?|w|weeks?)(?![a-z])",
-    re.IGNORECASE,
+_GO_DURATION = re.compile(r"[+-]?(?:0|(?:(?:\d+(?:\.\d*)?|\.\d+)(?:ns|us|µs|μs|ms|s|m|h))+)")
+_SPAN = re.compile(r"\d+(?:\.\d+)?\s*([A-Za-zµ]+)")
+# The last spelling of each unit may have any ending: `sec`, `seconds`.
+_UNITS = (
+    ("ns", "nano"),
+    ("us", "µs", "micro"),
+    ("ms", "milli"),
+    ("s", "sec"),
+    ("m", "min"),
+    ("h", "hr", "hour"),
+    ("d", "day"),
+    ("w", "wk", "week"),
 )
 _DATE_TIME = re.compile(
     r"(\d{4}-\d{2}-\d{2})[Tt]([01]\d|2[0-3]):[0-5]\d:([0-5]\d|60)(\.\d+)?([Zz]|[+-]\d{2}:\d{2})"
 )
-_HOST_LABEL = re.compile(r"[a-zA-Z0-9_]([a-zA-Z0-9_-]{0,61}[a-zA-Z0-9_])?")
+# Letters and symbols beyond ASCII are written as `x` and `=` before the name is matched.
+_HOST_NAME = re.compile(
+    r"[a-zA-Z0-9=](-?[a-zA-Z0-9=]{0,62})?"
+    r"|([a-zA-Z0-9=]([a-zA-Z0-9=-]{0,61}[a-zA-Z0-9=])?\.)+[a-zA-Z]{2,63}"
+)
 _OCTET = "[0-9A-Fa-f]{2}"
-_MAC = re.compile(rf"{_OCTET}([:-]){_OCTET}(?:\1{_OCTET}){{4}}(?:(?:\1{_OCTET}){{2}})?")
+_MAC = re.compile(
+    rf"{_OCTET}([:-]){_OCTET}(?:\1{_OCTET}){{4}}(?:(?:\1{_OCTET}){{2}})?"
+    r"|[0-9A-Fa-f]{4}(\.[0-9A-Fa-f]{4}){2,3}|[0-9A-Fa-f]{12}|[0-9A-Fa-f]{16}"
+)
+_LEADING_ZEROS = re.compile(r"(?<![0-9a-fA-F:])0+(?=\d)")
 _HEX_RGB = r"(25[0-5]|2[0-4]\d|1?\d?\d)"
 
 
@@ -45,34 +61,41 @@ def _is_date_time(text: str) -> bool:
 
 
 def _is_duration(text: str) -> bool:
-    """Go's `1h30m`, or words such as `3 weeks`."""
-    signless = text.lstrip("+-")
-    if signless and re.fullmatch(f"(?:{_DURATION.pattern})+|0", signless):
+    """Go's `1h30m`, or a text with any span such as `3 weeks` in it."""
+    if _GO_DURATION.fullmatch(text):
         return True
-    return (
-        bool(text)
-        and not _HUMAN_DURATION.sub("", text).strip(" ,")
-        and bool(_HUMAN_DURATION.search(text))
-    )
+    return any(_is_unit(match.group(1).lower()) for match in _SPAN.finditer(text))
+
+
+def _is_unit(word: str) -> bool:
+    return any(word in spellings or word.startswith(spellings[-1]) for spellings in _UNITS)
 
 
 def _is_email(text: str) -> bool:
     _, address = parseaddr(text)
     local, at, domain = address.rpartition("@")
-    return bool(at and local and domain) and " " not in address
+    quoted = local.startswith('"') and local.endswith('"')
+    return bool(at and local and domain) and (quoted or " " not in address)
 
 
 def _is_hostname(text: str) -> bool:
-    name = text.removesuffix(".")
-    return 0 < len(name) <= 253 and all(_HOST_LABEL.fullmatch(label) for label in name.split("."))
+    if len(text.encode()) > 255:
+        return False
+    classes = (unicodedata.category(char)[0] for char in text)
+    plain = "".join(
+        "=" if kind == "S" else "x" if kind == "L" and not char.isascii() else char
+        for char, kind in zip(text, classes, strict=True)
+    )
+    return _HOST_NAME.fullmatch(plain) is not None
 
 
 def _is_ipv4(text: str) -> bool:
+    """An IPv4 address, leading zeros and all, or one in IPv6 clothes."""
     try:
-        ipaddress.IPv4Address(text)
+        address = ipaddress.ip_address(_LEADING_ZEROS.sub("", text))
     except ValueError:
         return False
-    return True
+    return address.version == 4 or address.ipv4_mapped is not None
 
 
 def _is_ipv6(text: str) -> bool:
@@ -84,13 +107,14 @@ def _is_ipv6(text: str) -> bool:
 
 
 def _is_cidr(text: str) -> bool:
-    if "/" not in text:
+    address, slash, length = text.rpartition("/")
+    if not slash or not length.isdigit():
         return False
     try:
-        ipaddress.ip_interface(text)
+        ipaddress.ip_interface(f"{_LEADING_ZEROS.sub('', address)}/{length}")
     except ValueError:
         return False
-    return text.rpartition("/")[2].isdigit()
+    return True
 
 
 def _is_uri(text: str) -> bool:
@@ -105,6 +129,8 @@ def _is_uri(text: str) -> bool:
 
 
 def _is_base64(text: str) -> bool:
+    if not text:
+        return False
     try:
         base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
@@ -142,6 +168,7 @@ def _is_credit_card(text: str) -> bool:
 
 
 _UUID = r"[0-9a-f]{8}-?[0-9a-f]{4}-?%s[0-9a-f]{3}-?%s[0-9a-f]{3}-?[0-9a-f]{12}"
+_PART = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _LABEL = r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
 
 CHECKED_FORMATS: dict[str, Callable[[str], bool]] = {
@@ -161,12 +188,12 @@ CHECKED_FORMATS: dict[str, Callable[[str], bool]] = {
     "isbn": lambda text: _is_isbn10(text) or _is_isbn13(text),
     "isbn10": _is_isbn10,
     "isbn13": _is_isbn13,
-    "k8s-long-name": _matches(rf"(?=.{{1,253}}\Z){_LABEL}(\.{_LABEL})*"),
+    "k8s-long-name": _matches(rf"(?=.{{1,253}}\Z){_PART}(\.{_PART})*"),
     "k8s-short-name": _matches(_LABEL),
     "mac": lambda text: _MAC.fullmatch(text) is not None,
     "password": lambda text: True,
     "rgbcolor": _matches(rf"rgb\(\s*{_HEX_RGB}\s*,\s*{_HEX_RGB}\s*,\s*{_HEX_RGB}\s*\)"),
-    "ssn": _matches(r"\d{3}[- ]?\d{2}[- ]?\d{4}"),
+    "ssn": _matches(r"\d{3}[- ]\d{2}[- ]\d{4}"),
     "uri": _is_uri,
     "uuid": _matches(_UUID % ("[0-9a-f]", "[0-9a-f]"), re.IGNORECASE),
     "uuid3": _matches(_UUID % ("3", "[0-9a-f]"), re.IGNORECASE),

@@ -51,7 +51,9 @@ class StructuralSchema:
         self.is_embedded_resource = bool(schema.get("x-kubernetes-embedded-resource"))
         self.list_type = schema.get("x-kubernetes-list-type")
         self.list_map_keys = tuple(schema.get("x-kubernetes-list-map-keys") or ())
-        self.wants_number = schema.get("type") in ("integer", "number")
+        self.wants_number = schema.get("type") in ("integer", "number") or bool(
+            schema.get("x-kubernetes-int-or-string")
+        )
         self.properties = {
             name: StructuralSchema(child)
             for name, child in (schema.get("properties") or {}).items()
@@ -59,7 +61,9 @@ class StructuralSchema:
         additional = schema.get("additionalProperties")
         self.additional: StructuralSchema | None = None
         if additional is not None:
-            self.additional = StructuralSchema(additional if isinstance(additional, dict) else {})
+            # A boolean says nothing of the values: null is as good as any.
+            declares = isinstance(additional, dict)
+            self.additional = StructuralSchema(additional if declares else {"nullable": True})
         items = schema.get("items")
         self.items = StructuralSchema(items) if isinstance(items, dict) and items else None
         self.validator: Validate | None = None

@@ -132,7 +132,7 @@ def _compile_type(schema: Schema) -> Validate:
             return
         if "number" in types and found == "integer":
             return
-        if "integer" in types and found == "number" and "string" not in types and _is_whole(value):
+        if "integer" in types and found == "number" and _is_whole(value):
             return
         where = format_path(path)
         out.append(
@@ -223,6 +223,8 @@ def _compile_number(schema: Schema) -> Validate | None:
 
 def _compile_range(schema: Schema) -> Validate | None:
     """Check that an integer fits its width."""
+    if schema.get("x-kubernetes-int-or-string"):
+        return _check_int64
     if schema.get("type") != "integer":
         return None
     width = schema.get("format") or ""
@@ -240,6 +242,13 @@ def _compile_range(schema: Schema) -> Validate | None:
         out.append(unplaced(path, f"Checked value must be of type integer {what} in {where}"))
 
     return check
+
+
+def _check_int64(value: Any, path: Path, out: list[Violation]) -> None:
+    """Refuse an integer beyond 64 bits where a string may stand as well; it is a float in Go."""
+    if type(value) is int and not -_INT64 <= value < _INT64:
+        detail = f'{format_path(path)} in body must be of type integer,string: "number"'
+        out.append(type_invalid(path, "number", detail))
 
 
 def _compile_limits(schema: Schema) -> list[Validate]:
@@ -310,10 +319,11 @@ def _compile_enum(schema: Schema) -> Validate | None:
     if not allowed:
         return None
     texts = [item if isinstance(item, str) else format_value(item) for item in allowed]
-    supported = ", ".join(f'"{text}"' for text in texts)
+    supported = ", ".join(format_value(text) for text in texts)
 
     def check(value: Any, path: Path, out: list[Violation]) -> None:
-        for item in allowed:
+        # Null is none of them, even where it is listed.
+        for item in allowed if value is not None else ():
             # True == 1 in Python, not in JSON.
             if item == value and (type(item) is bool) == (type(value) is bool):
                 return
@@ -342,10 +352,8 @@ def _compile_object(schema: Schema) -> Validate | None:
         if fewest is not None and len(value) < fewest:
             detail = f"{format_path(path)} in body should have at least {fewest} properties"
             out.append(invalid(path, len(value), detail))
-            return
         if most is not None and len(value) > most:
             out.append(_too_many(path, len(value), most))
-            return
         for key, child in value.items():
             validate_child = get_child(key)
             if validate_child is not None:
@@ -353,12 +361,8 @@ def _compile_object(schema: Schema) -> Validate | None:
             elif validate_other is not None:
                 validate_other(child, (path, key), out)
             elif closed:
-                detail = f"{format_path((path, key))} in body is a forbidden property"
-                out.append(
-                    Violation(
-                        path, (path, key), "FieldValueInvalid", f'Invalid value: "": {detail}'
-                    )
-                )
+                where = format_path((path, key))
+                out.append(invalid(path, key, f"{where} in body is a forbidden property"))
         out.extend([required(path, name) for name in needed if name not in value])
 
     return check
@@ -367,13 +371,10 @@ def _compile_object(schema: Schema) -> Validate | None:
 def _compile_logic(schema: Schema) -> list[Validate]:
     """Compile anyOf, oneOf, allOf and not."""
     checks: list[Validate] = []
-    if schema.get("x-kubernetes-int-or-string"):
-        # The two types are checked as such; the customary anyOf would only repeat it.
-        schema = {key: value for key, value in schema.items() if key != "anyOf"}
     if branches := schema.get("anyOf"):
-        checks.append(_any_of([compile_validator(branch) for branch in branches]))
+        checks.append(_any_of(_Branches(branches)))
     if branches := schema.get("oneOf"):
-        checks.append(_one_of([compile_validator(branch) for branch in branches]))
+        checks.append(_one_of(_Branches(branches)))
     if branches := schema.get("allOf"):
         checks.append(_all_of([compile_validator(branch) for branch in branches]))
     if (negated := schema.get("not")) is not None:
@@ -381,37 +382,62 @@ def _compile_logic(schema: Schema) -> list[Validate]:
     return checks
 
 
-def _any_of(branches: list[Validate]) -> Validate:
+class _Branches:
+    """The branches of a junctor, and what a value breaks of them."""
+
+    __slots__ = ("_schemas", "validators")
+
+    def __init__(self, schemas: list[Schema]) -> None:
+        self._schemas = schemas
+        self.validators = [compile_validator(schema) for schema in schemas]
+
+    def best(self, failures: list[list[Violation]], value: Any) -> list[Violation]:
+        """Return the failures of the branch that speaks of most of the value."""
+        reached = [_reach(schema, value) for schema in self._schemas]
+        return failures[reached.index(max(reached))]
+
+
+def _reach(schema: Schema, value: Any) -> int:
+    """Count the places of a value that a schema has a word on."""
+    count = 1
+    if type(value) is dict:
+        properties = schema.get("properties") or {}
+        count += sum(_reach(properties[key], value[key]) for key in properties if key in value)
+    elif type(value) is list and isinstance(schema.get("items"), Mapping):
+        count += sum(_reach(schema["items"], item) for item in value)
+    return count
+
+
+def _any_of(branches: _Branches) -> Validate:
     def check(value: Any, path: Path, out: list[Violation]) -> None:
-        first: list[Violation] = []
-        for branch in branches:
+        failures: list[list[Violation]] = []
+        for validate in branches.validators:
             found: list[Violation] = []
-            branch(value, path, found)
+            validate(value, path, found)
             if not found:
                 return
-            first = first or found
+            failures.append(found)
         where = format_path(path)
         out.append(unplaced(path, f'"{where}" must validate at least one schema (anyOf)'))
-        out.extend(first)
+        out.extend(branches.best(failures, value))
 
     return check
 
 
-def _one_of(branches: list[Validate]) -> Validate:
+def _one_of(branches: _Branches) -> Validate:
     def check(value: Any, path: Path, out: list[Violation]) -> None:
-        valid, first = 0, list[Violation]()
-        for branch in branches:
-            found: list[Violation] = []
-            branch(value, path, found)
-            valid += not found
-            first = first or found
+        failures: list[list[Violation]] = []
+        for validate in branches.validators:
+            failures.append([])
+            validate(value, path, failures[-1])
+        valid = sum(not found for found in failures)
         if valid == 1:
             return
         told = f"Found {valid} valid alternatives" if valid else "Found none valid"
         rule = f'"{format_path(path)}" must validate one and only one schema (oneOf). {told}'
         out.append(unplaced(path, rule))
         if not valid:
-            out.extend(first)
+            out.extend(branches.best(failures, value))
 
     return check
 

@@ -13,9 +13,11 @@ from kubewright.local.apiserver.field_error import invalid, required
 
 _COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")
 _COLUMN_FORMATS = ("byte", "date", "date-time", "double", "float", "int32", "int64", "password")
+_LEADING_DOT = "must be a simple json path starting with ."
 _SIMPLE_PATH = re.compile(r"(\.[A-Za-z_][\w-]*)+")
 _SELECTABLE_TYPES = ("boolean", "integer", "string")
 _SELECTABLE_LIMIT = 8
+_WARNING_LIMIT = 256
 
 
 def validate_columns(columns: list[Mapping[str, Any]], path: str) -> list[Cause]:
@@ -30,6 +32,9 @@ def validate_columns(columns: list[Mapping[str, Any]], path: str) -> list[Cause]
         text = column.get("jsonPath")
         if not text:
             causes.append(required(f"{field}.JSONPath"))
+            continue
+        if not text.startswith("."):
+            causes.append(invalid(f"{field}.JSONPath", text, _LEADING_DOT))
             continue
         try:
             JSONPath(text)
@@ -67,6 +72,8 @@ def _validate_scale_path(
     text = scale.get(field.rpartition(".")[2])
     if not text:
         return [required(field)]
+    if not text.startswith("."):
+        return [invalid(field, text, _LEADING_DOT)]
     if not _SIMPLE_PATH.fullmatch(text):
         return [invalid(field, text, "is an invalid JSONPath: only simple fields are allowed")]
     if not text.startswith(tuple(f"{root}." for root in roots)):
@@ -92,6 +99,7 @@ def _validate_selectable(
     fields: list[Mapping[str, Any]], schema: Mapping[str, Any], path: str
 ) -> Iterator[Cause]:
     seen: set[str] = set()
+    faulty = False
     for index, entry in enumerate(fields):
         field, text = f"{path}[{index}].jsonPath", entry.get("jsonPath") or ""
         if not text:
@@ -100,18 +108,17 @@ def _validate_selectable(
         if text in seen:
             yield Cause("FieldValueDuplicate", f'Duplicate value: "{text}"', field)
         seen.add(text)
-        yield from _validate_selectable_path(text, schema, field)
-    if len(fields) > _SELECTABLE_LIMIT:
+        for cause in _validate_selectable_path(text, schema, field):
+            faulty = True
+            yield cause
+    if len(fields) > _SELECTABLE_LIMIT and len(seen) == len(fields) and not faulty:
         message = f"Too many: {len(fields)}: must have at most {_SELECTABLE_LIMIT} items"
         yield Cause("FieldValueTooMany", message, path)
 
 
 def _validate_selectable_path(text: str, schema: Mapping[str, Any], field: str) -> Iterator[Cause]:
     if not _SIMPLE_PATH.fullmatch(text):
-        yield invalid(field, text, "is an invalid path: only simple fields are allowed")
-        return
-    if text == ".metadata" or text.startswith(".metadata."):
-        yield invalid(field, text, "must not point to fields in metadata")
+        yield invalid(field, text, f"is an invalid path: {_fault_of(text)}")
         return
     node: Mapping[str, Any] | None = schema
     for name in text.removeprefix(".").split("."):
@@ -119,4 +126,37 @@ def _validate_selectable_path(text: str, schema: Mapping[str, Any], field: str) 
     if node is None:
         yield invalid(field, text, "is an invalid path: does not refer to a valid field")
     elif node.get("type") not in _SELECTABLE_TYPES:
-        yield invalid(field, text, "must point to a field of type string, boolean or integer")
+        detail = (
+            "must point to a field of type string, boolean or integer. Enum string fields and "
+            "strings with formats are allowed."
+        )
+        yield invalid(field, text, detail)
+
+
+def _fault_of(text: str) -> str:
+    if not text.startswith((".", "[")):
+        return f"expected [ or . but got: {text.partition('.')[0]}"
+    if text.endswith("."):
+        return "unexpected end of JSON path"
+    return "array notation is not allowed" if "[" in text else "only simple fields are allowed"
+
+
+def validate_deprecation(version: Mapping[str, Any], path: str) -> list[Cause]:
+    """Return what is wrong with the `deprecationWarning` of a version."""
+    text = version.get("deprecationWarning")
+    if text is None:
+        return []
+    field = f"{path}.deprecationWarning"
+    if not version.get("deprecated"):
+        return [invalid(field, text, "can only be set for deprecated versions")]
+    if not text:
+        return [invalid(field, text, "must not be an empty string")]
+    if len(text) > _WARNING_LIMIT:
+        return [invalid(field, text, f"must be <= {_WARNING_LIMIT} characters long")]
+    at = next((at for at, char in enumerate(text) if not char.isprintable()), None)
+    if at is None:
+        return []
+    detail = (
+        f"must only contain printable UTF-8 characters; non-printable character found at index {at}"
+    )
+    return [invalid(field, text, detail)]

@@ -71,6 +71,8 @@ def format_value(value: Any) -> str:
     """Write a value as messages quote it: JSON, strings in double quotes."""
     if isinstance(value, float):
         return format_number(value)
+    if type(value) is int and not -(2**63) <= value < 2**63:
+        return repr(float(value))
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 

@@ -171,10 +171,10 @@ def print_path(options: argparse.Namespace) -> int:
 
 def execute(options: argparse.Namespace) -> NoReturn:
     """Replace this process by a command inside the network of a node's pods."""
-    from kubewright.local.cluster import network
+    from kubewright.local.cluster import ClusterDirectory, network
 
-    record = _running(options.name)
-    network.execute(record, options.node, options.arguments)
+    _running(options.name)
+    network.execute(ClusterDirectory(options.name), options.node, options.arguments)
 
 
 def _running(name: str) -> ClusterRecord:

@@ -35,6 +35,9 @@ def parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--pod-cidr", help="a /24 for pods; default: a free one of 10.244.0.0/16")
     parser.add_argument("--simulated", action="store_true", help="run no processes")
     parser.add_argument(
+        "--exit-with-parent", action="store_true", help="stop when standard input ends"
+    )
+    parser.add_argument(
         "--endpoint-token-file", type=Path, help="bearer token that the API server uses for logs"
     )
     return parser.parse_args(argv)
@@ -75,6 +78,9 @@ async def run_node(options: argparse.Namespace, folder: Path) -> None:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, task.cancel)
+        if options.exit_with_parent:
+            # Nobody writes to it: it ends when the last process that could is gone, however it died.
+            loop.add_reader(sys.stdin, task.cancel)
         with contextlib.suppress(asyncio.CancelledError):
             await task
 

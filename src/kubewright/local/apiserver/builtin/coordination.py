@@ -1,9 +1,40 @@
-"""Rules of kinds."""
+"""Rules of the coordination.k8s.io group."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kubewright.local.apiserver.builtin.rules import Rules
+from kubewright.api.errors import Cause
+from kubewright.api.resource import Object
+from kubewright.local.apiserver.builtin.checks import POSITIVE, check_numbers
+from kubewright.local.apiserver.builtin.rules import Rules, Table
+from kubewright.local.apiserver.builtin.table import AGE, column, format_age
+from kubewright.local.apiserver.field_error import invalid
 
-RULES: Mapping[str, Rules] = {}
+
+def _validate(lease: Object) -> list[Cause]:
+    spec = lease.get("spec") or {}
+    causes: list[Cause] = []
+    seconds = spec.get("leaseDurationSeconds")
+    if seconds is not None and seconds <= 0:
+        causes.append(invalid("spec.leaseDurationSeconds", seconds, POSITIVE))
+    causes += check_numbers(spec, ("leaseTransitions",), "spec")
+    if spec.get("holderIdentity") == "":
+        causes.append(invalid("spec.holderIdentity", "", "must not be empty"))
+    return causes
+
+
+RULES: Mapping[str, Rules] = {
+    "Lease": Rules(
+        allow_create_on_update=True,
+        allow_unconditional_update=False,
+        validate=_validate,
+        table=Table(
+            (column("Holder"), AGE),
+            lambda obj, now: [
+                (obj.get("spec") or {}).get("holderIdentity") or "",
+                format_age(obj, now),
+            ],
+        ),
+    )
+}

@@ -1,9 +1,180 @@
-"""Rules of kinds."""
+"""Rules of Event in both groups."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any
 
-from kubewright.local.apiserver.builtin.rules import Rules
+from kubewright.api.errors import Cause
+from kubewright.api.resource import Object
+from kubewright.local.apiserver.builtin.checks import check_qualified
+from kubewright.local.apiserver.builtin.conversion import to_core_event
+from kubewright.local.apiserver.builtin.rules import Rules, Table, text_at
+from kubewright.local.apiserver.builtin.table import column, format_since
+from kubewright.local.apiserver.field_error import invalid, required
+from kubewright.local.apiserver.kind import Column
+from kubewright.local.apiserver.objectmeta import IMMUTABLE
 
-RULES: Mapping[str, Rules] = {}
+_TYPES = ("Normal", "Warning")
+_REFERENCE = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
+_MISMATCH = "does not match event.namespace"
+# Kinds without a namespace, whose events are in `default`.
+_CLUSTER_KINDS = frozenset({"Node", "Namespace", "PersistentVolume"})
+
+
+def _validate_namespace(event: Object) -> list[Cause]:
+    subject = event.get("involvedObject") or {}
+    namespace, own = subject.get("namespace") or "", event["metadata"].get("namespace")
+    field = "involvedObject.namespace"
+    if not namespace:
+        if own in ("default", "kube-system") or subject.get("kind") in _CLUSTER_KINDS:
+            return []
+        return [invalid(field, namespace, _MISMATCH)]
+    return [] if namespace == own else [invalid(field, namespace, _MISMATCH)]
+
+
+def _validate_new_event(event: Object) -> list[Cause]:
+    event = to_core_event(event)
+    causes = _validate_namespace(event)
+    if not event.get("eventTime"):
+        causes.append(required("eventTime"))
+    series = event.get("series")
+    if series is not None:
+        if (series.get("count") or 0) < 2:
+            causes.append(invalid("series.count", "", "should be at least 2"))
+        if not series.get("lastObservedTime"):
+            causes.append(required("series.lastObservedTime"))
+    controller = event.get("reportingComponent") or ""
+    if not controller:
+        causes.append(required("reportingController"))
+    causes += check_qualified(controller, "reportingController") if controller else []
+    for key, most in (("reportingInstance", 128), ("action", 128), ("reason", 128)):
+        value = event.get(key) or ""
+        if not value:
+            causes.append(required(key))
+        elif len(value) > most:
+            causes.append(invalid(key, "", f"can have at most {most} characters"))
+    if len(event.get("message") or "") > 1024:
+        causes.append(invalid("message", "", "can have at most 1024 characters"))
+    kind = event.get("type") or ""
+    if kind not in _TYPES:
+        causes.append(invalid("type", "", f"has invalid value: {kind}"))
+    return causes
+
+
+def _validate_core_event(event: Object) -> list[Cause]:
+    return _validate_namespace(event)
+
+
+_IMMUTABLE = (
+    "involvedObject",
+    "reason",
+    "message",
+    "source",
+    "firstTimestamp",
+    "lastTimestamp",
+    "count",
+    "type",
+    "eventTime",
+    "action",
+    "related",
+    "reportingComponent",
+    "reportingInstance",
+)
+
+
+def _validate_new_update(event: Object, old: Object) -> list[Cause]:
+    new, before = to_core_event(event), to_core_event(old)
+    names = {"reportingComponent": "reportingController"}
+    return [
+        invalid(names.get(key, key), new.get(key), IMMUTABLE)
+        for key in _IMMUTABLE
+        if new.get(key) != before.get(key)
+    ]
+
+
+def _source(event: Object) -> str:
+    source = event.get("source") or {}
+    component = source.get("component") or event.get("reportingComponent") or ""
+    host = source.get("host") or event.get("reportingInstance") or ""
+    return f"{component}, {host}" if component and host else component
+
+
+def _cells(event: Object, now: datetime) -> list[Any]:
+    event = to_core_event(event)
+    first = format_since(event.get("firstTimestamp") or event.get("eventTime"), now)
+    last = event.get("lastTimestamp")
+    shown = format_since(last, now) if last else first
+    count = event.get("count") or 1
+    if series := event.get("series"):
+        shown = format_since(series.get("lastObservedTime"), now)
+        count = series.get("count") or 0
+    subject = event.get("involvedObject") or {}
+    kind, name = (subject.get("kind") or "").lower(), subject.get("name")
+    return [
+        shown,
+        event.get("type", ""),
+        event.get("reason", ""),
+        f"{kind}/{name}" if name else kind,
+        subject.get("fieldPath", ""),
+        _source(event),
+        (event.get("message") or "").strip(),
+        first,
+        count,
+        event["metadata"].get("name", ""),
+    ]
+
+
+def _reads(read: Callable[[Object], str]) -> Callable[[Object], str]:
+    return lambda event: read(to_core_event(event))
+
+
+def _event_source(event: Object) -> str:
+    core = to_core_event(event)
+    component = (core.get("source") or {}).get("component")
+    return str(component or core.get("reportingComponent") or "")
+
+
+def _fields(subject: str) -> Mapping[str, Callable[[Object], str]]:
+    fields = {f"{subject}.{key}": _reads(text_at("involvedObject", key)) for key in _REFERENCE}
+    fields |= {
+        "reason": text_at("reason"),
+        "reportingComponent": _reads(text_at("reportingComponent")),
+        "source": _event_source,
+        "type": text_at("type"),
+    }
+    return fields
+
+
+_TABLE = Table(
+    (
+        column("Last Seen"),
+        column("Type"),
+        column("Reason"),
+        column("Object"),
+        column("Subobject", wide=True),
+        column("Source", wide=True),
+        column("Message"),
+        column("First Seen", wide=True),
+        column("Count", wide=True),
+        Column("Name", "string", "name", priority=1),
+    ),
+    _cells,
+    names_first=False,
+)
+CORE_EVENT = Rules(
+    allow_create_on_update=True,
+    validate=_validate_core_event,
+    fields=_fields("involvedObject"),
+    table=_TABLE,
+)
+RULES: Mapping[str, Rules] = {
+    "Event": Rules(
+        allow_create_on_update=True,
+        validate=_validate_new_event,
+        validate_update=_validate_new_update,
+        fields=_fields("regarding"),
+        table=_TABLE,
+    )
+}

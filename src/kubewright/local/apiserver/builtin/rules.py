@@ -45,10 +45,14 @@ def warn_of_nothing(obj: Object, old: Object | None) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """The columns of a kind after its name, and the cells of an object for them."""
+    """The columns of a kind after its name, and the cells of an object for them.
+
+    Where `names_first` is false, the name stands among the columns.
+    """
 
     columns: tuple[Column, ...]
     cells: Cells
+    names_first: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -145,8 +145,7 @@ class BuiltinStrategy:
     def validate_update(self, obj: Object, old: Object) -> list[Cause]:
         """Return what is wrong with a change."""
         causes = validate_object_meta_update(obj["metadata"], old["metadata"])
-        causes += self.rules.validate_update(obj, old)
-        return causes + [cause for cause in self.rules.validate(obj) if cause not in causes]
+        return causes + self.rules.validate(obj) + self.rules.validate_update(obj, old)
 
     def validate_status_update(self, obj: Object, old: Object) -> list[Cause]:
         """Return what is wrong with a change through `/status`."""
@@ -168,12 +167,16 @@ class BuiltinStrategy:
     def columns(self) -> list[Column]:
         """Return the Table columns."""
         table = self.rules.table
-        return [NAME, *(table.columns if table else (AGE,))]
+        if table is None:
+            return [NAME, AGE]
+        return [*((NAME,) if table.names_first else ()), *table.columns]
 
     def cells(self, obj: Object, now: datetime) -> list[Any]:
         """Return the Table cells of an object, one for each column."""
         table = self.rules.table
         rest = table.cells(obj, now) if table else [format_age(obj, now)]
+        if table is not None and not table.names_first:
+            return rest
         return [obj["metadata"].get("name", ""), *rest]
 
 

@@ -68,8 +68,6 @@ def _pod_spec(spec: Object) -> None:
     spec.setdefault("securityContext", {})
     spec.setdefault("terminationGracePeriodSeconds", 30)
     spec.setdefault("schedulerName", "default-scheduler")
-    if spec.get("hostNetwork"):
-        _default_host_ports(spec)
 
 
 def _default_host_ports(spec: Object) -> None:
@@ -88,6 +86,8 @@ def _pod(pod: Object) -> None:
         for container in spec.get(key) or ():
             _default_requests(container["resources"])
     spec.setdefault("enableServiceLinks", True)
+    if spec.get("hostNetwork"):
+        _default_host_ports(spec)
 
 
 def _default_requests(resources: Object) -> None:

@@ -16,6 +16,7 @@ from kubewright.client.client import Client
 from kubewright.client.clock import SystemClock
 from kubewright.client.connection import connect
 from kubewright.client.kubeconfig import KubeConfig
+from kubewright.client.transport import Transport
 from kubewright.local.apiserver.serving import ServerOptions, serve
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.manager import Manager
@@ -57,8 +58,11 @@ def running(client: Client, namespace: str) -> Running:
     """Run operators and controllers for the time of a block, in the test's namespace."""
 
     @asynccontextmanager
-    async def run(*parts: Operator | Controller, speed: float = 1) -> AsyncIterator[Manager]:
-        manager = Manager(client, namespaces=[namespace], clock=FastClock(speed))
+    async def run(
+        *parts: Operator | Controller, speed: float = 1, through: Transport | None = None
+    ) -> AsyncIterator[Manager]:
+        connection = client if through is None else Client(through)
+        manager = Manager(connection, namespaces=[namespace], clock=FastClock(speed))
         for part in parts:
             if isinstance(part, Operator):
                 part.add_to(manager)

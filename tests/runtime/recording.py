@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import AbstractAsyncContextManager
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 
 from kubewright.api.errors import TransportError
@@ -87,3 +88,67 @@ class RecordingTransport:
 
     async def close(self) -> None:
         await self._inner.close()
+
+
+class GappyTransport:
+    """Pass everything on while `open`; closing it breaks what is under way."""
+
+    def __init__(self, inner: Transport) -> None:
+        self._inner = inner
+        self._closed = asyncio.Event()
+
+    def set_open(self, *, is_open: bool) -> None:
+        if is_open:
+            self._closed.clear()
+        else:
+            self._closed.set()
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Query = (),
+        headers: Mapping[str, str] = NO_HEADERS,
+        body: bytes = b"",
+    ) -> Response:
+        self._check()
+        return await self._inner.request(method, path, query=query, headers=headers, body=body)
+
+    @asynccontextmanager
+    async def stream(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Query = (),
+        headers: Mapping[str, str] = NO_HEADERS,
+        body: bytes = b"",
+    ) -> AsyncIterator[Stream]:
+        self._check()
+        opened = self._inner.stream(method, path, query=query, headers=headers, body=body)
+        async with opened as stream:
+            yield Stream(stream.status, stream.headers, self._cut(stream.chunks))
+
+    async def close(self) -> None:
+        """Leave the inner transport open: it belongs to somebody else."""
+
+    def _check(self) -> None:
+        if self._closed.is_set():
+            raise TransportError("the connection is cut")
+
+    async def _cut(self, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+        while (chunk := await self._next(chunks)) is not None:
+            yield chunk
+
+    async def _next(self, chunks: AsyncIterator[bytes]) -> bytes | None:
+        chunk = asyncio.ensure_future(anext(chunks, None))
+        closed = asyncio.ensure_future(self._closed.wait())
+        try:
+            await asyncio.wait((chunk, closed), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in (chunk, closed):
+                task.cancel()
+            await asyncio.wait((chunk, closed))
+        self._check()
+        return chunk.result()

@@ -19,7 +19,7 @@ from kubewright.runtime.operator import Operator
 from kubewright.runtime.result import Result
 from tests.runtime.conftest import Running, config_map_names, eventually
 from tests.runtime.pools import Pool, build_operator, build_pool
-from tests.runtime.recording import RecordingTransport
+from tests.runtime.recording import GappyTransport, RecordingTransport
 
 pytestmark = pytest.mark.usefixtures("pools_are_served")
 
@@ -140,6 +140,58 @@ async def test_recovers_what_happened_while_it_was_away(
     async with running(build_operator()):
         await eventually(lambda: is_true(client, namespace, "Ready"))
         await eventually(lambda: has_names(client, namespace, 2))
+
+
+async def test_recovers_what_happened_while_it_was_cut_off(
+    client: Client, namespace: str, running: Running, transport: RecordingTransport
+) -> None:
+    connection = GappyTransport(transport)
+    await client.create(build_pool(namespace, size=3))
+    async with running(build_operator(), through=connection, speed=20):
+        await eventually(lambda: is_true(client, namespace, "Ready"))
+        for word in ("b", "c"):
+            connection.set_open(is_open=False)
+            await client.delete(builtin.CONFIG_MAP, "pool-0", namespace=namespace)
+            await patch_pool(client, namespace, size=2, word=word)
+            await asyncio.sleep(0.05)
+            connection.set_open(is_open=True)
+            await eventually(lambda: is_true(client, namespace, "Ready"))
+            await eventually(lambda: has_names(client, namespace, 2))
+            assert await _has_word(client, namespace, word)
+
+
+@pytest.mark.parametrize("writes", range(1, 3))
+async def test_ends_a_deleted_object_after_dying_at_any_write(
+    client: Client,
+    namespace: str,
+    running: Running,
+    transport: RecordingTransport,
+    writes: int,
+) -> None:
+    """The clean-up applies a receipt, then the finalizer goes: both may be done twice."""
+
+    def build() -> Operator:
+        operator = build_operator()
+
+        @operator.finalize(Pool)
+        async def clean_up(pool: Pool, ctx: Context) -> Result | None:
+            receipt = {"name": "receipt", "namespace": namespace}
+            await ctx.apply({"apiVersion": "v1", "kind": "Secret", "metadata": receipt})
+            return None
+
+        return operator
+
+    await client.create(build_pool(namespace))
+    async with running(build()):
+        await eventually(lambda: is_true(client, namespace, "Ready"))
+    await client.delete(Pool.resource, "pool", namespace=namespace)
+    transport.die_after(writes)
+    async with running(build()):
+        await eventually(lambda: _is_dead(transport))
+    transport.revive()
+    async with running(build()):
+        await eventually(lambda: is_gone(client, namespace))
+    await client.get(builtin.SECRET, "receipt", namespace=namespace)
 
 
 async def state_of(client: Client, namespace: str) -> Object:

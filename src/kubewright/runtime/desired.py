@@ -11,7 +11,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kubewright.api.errors import (
-    APIError,
     Invalid,
     KubewrightError,
     NotFound,
@@ -59,6 +58,8 @@ class Outcome:
 
     written: dict[ChildKey, Object] = field(default_factory=dict)
     failures: list[Exception] = field(default_factory=list)
+    news: dict[str, list[str]] = field(default_factory=dict)
+    """What to tell people: by reason, the children that it happened to."""
 
 
 def plan_children(
@@ -106,17 +107,13 @@ async def apply_plan(
         TransportError: the server does not answer; what follows was not tried.
     """
     outcome = Outcome()
-    for step in steps:
-        try:
-            written = await _carry_out(ctx, owner, step, manager, memory)
-        except TransportError:
-            raise
-        except KubewrightError as error:
-            outcome.failures.append(error)
-            continue
-        if written is not None and step.obj is not None:
-            memory.remember(owner["metadata"]["uid"], step.obj, written, manager)
-            outcome.written[child_key(step.obj)] = written
+    try:
+        for step in steps:
+            await _carry_out(ctx, owner, step, manager, memory, outcome)
+    finally:
+        for reason, children in outcome.news.items():
+            # One Event for all of them: an owner of many children must not make a storm.
+            ctx.recorder.event(owner, "Normal", reason, f"{reason} {', '.join(children)}")
     return outcome
 
 
@@ -180,58 +177,70 @@ def _is_ours_to_delete(obj: Object, uid: str, manager: str) -> bool:
 
 
 async def _carry_out(
-    ctx: Context, owner: Object, step: Step, manager: str, memory: AppliedMemory
-) -> Object | None:
-    match step.action:
-        case Action.WAIT:
-            return None
-        case Action.REFUSE:
-            raise TerminalError(f"{step.kind.resource.kind} {step.key}: {step.reason}")
-        case Action.DELETE:
-            await _delete(ctx, owner, step, "Deleted")
-            return None
-        case _:
-            return await _apply(ctx, owner, step, manager, memory)
+    ctx: Context,
+    owner: Object,
+    step: Step,
+    manager: str,
+    memory: AppliedMemory,
+    outcome: Outcome,
+) -> None:
+    try:
+        match step.action:
+            case Action.WAIT:
+                pass
+            case Action.REFUSE:
+                raise TerminalError(f"{step.kind.resource.kind} {step.key}: {step.reason}")
+            case Action.DELETE:
+                await _delete(ctx, step, outcome, "Deleted")
+            case _:
+                await _apply(ctx, owner, step, manager, memory, outcome)
+    except TransportError:
+        raise
+    except KubewrightError as error:
+        outcome.failures.append(error)
 
 
 async def _apply(
-    ctx: Context, owner: Object, step: Step, manager: str, memory: AppliedMemory
-) -> Object | None:
-    assert step.obj is not None
-    uid = owner["metadata"]["uid"]
-    refusal = memory.refusal(uid, step.obj, step.live, ctx.clock.monotonic())
+    ctx: Context,
+    owner: Object,
+    step: Step,
+    manager: str,
+    memory: AppliedMemory,
+    outcome: Outcome,
+) -> None:
+    obj, uid = step.obj or {}, owner["metadata"]["uid"]
+    refusal = memory.refusal(uid, obj, step.live, ctx.clock.monotonic())
     if refusal is not None:
         raise refusal
-    obj = step.obj
+    body = obj
     if step.live is not None:
         # Only this very child: one that was deleted and made by others meanwhile is not ours.
-        obj = {**obj, "metadata": {**obj["metadata"], "uid": step.live["metadata"]["uid"]}}
+        body = {**obj, "metadata": {**obj["metadata"], "uid": step.live["metadata"]["uid"]}}
     try:
-        written = await ctx.apply(obj, field_manager=manager)
-    except APIError as error:
+        written = await ctx.apply(body, field_manager=manager)
+    except Invalid as error:
         if step.kind.on_immutable == "recreate" and step.live and is_immutable_refusal(error):
             # Its end is an event: the next reconcile makes it anew.
-            await _delete(ctx, owner, step, "Recreating")
-            return None
-        if isinstance(error, Invalid):
-            memory.refuse(uid, step.obj, step.live, error, ctx.clock.monotonic())
+            await _delete(ctx, step, outcome, "Recreating")
+            return
+        memory.refuse(uid, obj, step.live, error, ctx.clock.monotonic())
         raise
+    memory.remember(uid, obj, written, manager)
+    outcome.written[child_key(obj)] = written
     if step.action is Action.CREATE:
-        _tell(ctx, owner, step, "Created")
-    return written
+        _note(ctx, step, outcome, "Created")
 
 
-async def _delete(ctx: Context, owner: Object, step: Step, reason: str) -> None:
-    assert step.live is not None
+async def _delete(ctx: Context, step: Step, outcome: Outcome, reason: str) -> None:
+    uid: str = (step.live or {})["metadata"]["uid"]
     try:
-        uid = step.live["metadata"]["uid"]
         await ctx.delete(step.kind.resource, step.key, uid=uid)
     except NotFound:
         return
-    _tell(ctx, owner, step, reason)
+    _note(ctx, step, outcome, reason)
 
 
-def _tell(ctx: Context, owner: Object, step: Step, reason: str) -> None:
+def _note(ctx: Context, step: Step, outcome: Outcome, reason: str) -> None:
     ctx.logger.info("%s", step)
-    note = f"{reason} {step.kind.resource.kind} {step.key.name}"
-    ctx.recorder.event(owner, "Normal", reason, note, related=step.obj or step.live)
+    child = f"{step.kind.resource.kind} {step.key.name}"
+    outcome.news.setdefault(reason, []).append(child)

@@ -72,6 +72,10 @@ class Series:
         """Tell whether the API server does not know the latest count."""
         return self.written < self.count
 
+    def has_ended(self, now: datetime) -> bool:
+        """Tell whether the next occurrence begins a new series."""
+        return not self.is_behind and self.last + SERIES_END < now
+
     def to_series(self) -> Object:
         """Return the `series` of the Event."""
         return {"count": self.count, "lastObservedTime": format_micro_time(self.last)}
@@ -109,45 +113,53 @@ class Correlator:
 
     def __init__(self) -> None:
         self._series: dict[Occurrence, Series] = {}
+        self._behind: dict[str, Series] = {}
         self._similar: dict[Occurrence, int] = {}
         self._number = itertools.count()
+        self._cleaned: datetime | None = None
 
     def record(self, occurrence: Occurrence, now: datetime) -> None:
         """Count an occurrence."""
         self._forget_ended(now)
-        series = self._series.get(occurrence)
+        series = self._find(occurrence, now)
         if series is None:
             occurrence, common = self._combine(occurrence)
-            series = self._series.get(common)
+            series = self._find(common, now)
             if series is None:
-                self._series[common] = Series(
-                    occurrence, self._build_name(occurrence, now), now, now
-                )
-                return
+                series = Series(occurrence, self._build_name(occurrence, now), now, now, count=0)
+                self._series[common] = series
         series.count += 1
         series.last = now
+        self._behind[series.name] = series
 
     def due(self, now: datetime) -> Iterator[Series]:
         """Yield the series to write now; call `wrote` for those that were."""
-        for series in self._series.values():
-            if series.is_behind and (series.not_before is None or series.not_before <= now):
+        for series in self._behind.values():
+            if series.not_before is None or series.not_before <= now:
                 yield series
 
     def next_due(self) -> datetime | None:
         """Return when `due` has something next; None while all is written."""
-        behind = [series for series in self._series.values() if series.is_behind]
+        behind = self._behind.values()
         return min((series.not_before or series.last for series in behind), default=None)
 
     def wrote(self, series: Series, count: int, now: datetime) -> None:
         """Note that the API server knows a count of a series."""
         series.written = count
+        if not series.is_behind:
+            self._behind.pop(series.name, None)
         if count > 1:
             series.pause = min(max(series.pause * 2, _FIRST_UPDATE), SERIES_END)
             series.not_before = now + series.pause
 
     def drop(self, series: Series) -> None:
         """Forget a series: the next occurrence begins a new one."""
+        self._behind.pop(series.name, None)
         self._series = {key: kept for key, kept in self._series.items() if kept is not series}
+
+    def _find(self, occurrence: Occurrence, now: datetime) -> Series | None:
+        series = self._series.get(occurrence)
+        return None if series is None or series.has_ended(now) else series
 
     def _combine(self, occurrence: Occurrence) -> tuple[Occurrence, Occurrence]:
         """Return the occurrence and the key of its series: its own, or that of all similar ones."""
@@ -169,12 +181,11 @@ class Correlator:
         return combined, common
 
     def _forget_ended(self, now: datetime) -> None:
-        ended = [
-            key
-            for key, series in self._series.items()
-            if not series.is_behind and series.last + SERIES_END < now
-        ]
-        for key in ended:
+        # Now and then: to look at all series for each occurrence would take the square of the time.
+        if self._cleaned is not None and now < self._cleaned + _FIRST_UPDATE:
+            return
+        self._cleaned = now
+        for key in [key for key, series in self._series.items() if series.has_ended(now)]:
             common = self._series.pop(key).occurrence.without_note()
             if self._similar.get(common, 0) <= 1:
                 self._similar.pop(common, None)

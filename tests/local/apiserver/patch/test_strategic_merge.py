@@ -102,6 +102,13 @@ def test_merges_items_by_key_and_replaces_atomic_lists() -> None:
             },
             ["d", "n", "c"],
         ),
+        (
+            {
+                "$setElementOrder/items": [{"name": "n"}],
+                "items": [{"name": "n"}, {"name": "d", "$patch": "delete"}],
+            },
+            ["c", "n"],
+        ),
     ],
 )
 def test_keeps_and_sets_the_order(patch: dict[str, Any], order: list[str]) -> None:

@@ -68,10 +68,15 @@ def _merge_map(original: dict[str, Any], patch: dict[str, Any], node: SchemaNode
     _retain_keys(original, patch)
     for key in [key for key in patch if key.startswith(_SET_ORDER)]:
         _merge_ordered(original, patch, key, node)
+    # Deletions come first, so that what a patch adds beside them stays. The real server walks the
+    # patch in random order.
     for key, value in patch.items():
         if key.startswith(_DELETE_FROM):
             _delete_from(original, _directive_key(key, _DELETE_FROM), value, node)
-        elif value is None:
+    for key, value in patch.items():
+        if key.startswith(_DELETE_FROM):
+            continue
+        if value is None:
             original.pop(key, None)
         else:
             _merge_field(original, key, value, node)
@@ -264,20 +269,49 @@ def _merge_ordered(
         merged = _without_directives(changes)
     else:
         merged = _merge_list(current, changes, child)
-    original[key] = _order(merged, order, current or [], merge_key)
+    server = _server_order(current or [], changes or [], merge_key)
+    original[key] = _order(merged, order, server, merge_key)
     patch.pop(key, None)
 
 
 def _check_order(changes: list[Any], order: list[Any], key: str) -> None:
+    """Check that the items of a patch stand in the order that it gives beside them."""
     if not order or not changes:
         return
-    names = iter([_name(item, key) for item in order])
-    for item in changes:
-        if _is_directive(item):
+    kept = [item for item in changes if not (_is_directive(item) and item[_PATCH] == "delete")]
+    place = position = 0
+    while place < len(kept) and position < len(order):
+        if _is_directive(kept[place]):
+            place += 1
             continue
-        # The iterator is used up as far as the item's place: the order must be the same.
-        if _name(item, key) not in names:
-            raise _failure(
-                f"The order in patch list:\n{format_go(changes)}\n "
-                f"doesn't match {_SET_ORDER} list:\n{format_go(order)}\n"
-            )
+        if _name(kept[place], key) == _name(order[position], key):
+            place += 1
+        position += 1
+    if place < len(kept):
+        raise _failure(
+            f"The order in patch list:\n{format_go(changes)}\n "
+            f"doesn't match {_SET_ORDER} list:\n{format_go(order)}\n"
+        )
+
+
+def _server_order(current: list[Any], changes: list[Any], key: str) -> list[Any]:
+    """Return the server's order of items, as it is once the patch has been merged.
+
+    kube-apiserver merges in place: new items stand where deleted ones stood, as long as there is
+    room, and that place then decides where they come in the result.
+    """
+    if not key or not current:
+        return current
+    cells, size = list(current), len(current)
+    for item in changes:
+        if item.get(_PATCH) == "delete":
+            rest = [old for old in cells[:size] if old.get(key) != item[key]]
+            cells[: len(rest)] = rest
+            size = len(rest)
+    if any(item.get(_PATCH) == "replace" for item in changes):
+        return cells
+    known = [_merge_key(old, key) for old in cells[:size]]
+    added = [item for item in changes if not _is_directive(item) and item[key] not in known]
+    room = added[: len(cells) - size]
+    cells[size : size + len(room)] = room
+    return cells

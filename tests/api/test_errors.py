@@ -12,6 +12,7 @@ from kubewright.api.errors import (
     StatusDetails,
     Timeout,
     TooManyRequests,
+    known_causes,
 )
 
 
@@ -73,3 +74,14 @@ def test_each_error_says_what_to_do_next() -> None:
     assert Invalid("i").remedy is Remedy.WAIT_FOR_CHANGE
     slow = TooManyRequests("slow down", StatusDetails(retry_after_seconds=3))
     assert (slow.remedy, slow.retry_after) == (Remedy.RETRY, 3)
+
+
+def test_a_group_of_known_errors_is_told_one_by_one() -> None:
+    group = ExceptionGroup("", [Conflict("a"), ExceptionGroup("", [Invalid("b")])])
+
+    assert [str(cause) for cause in known_causes(group)] == ["a", "b"]
+
+
+def test_a_fault_among_known_errors_is_not_hidden() -> None:
+    with pytest.raises(ExceptionGroup):
+        known_causes(ExceptionGroup("", [Conflict("a"), KeyError("b")]))

@@ -77,6 +77,21 @@ class TerminalError(KubewrightError):
     remedy = Remedy.WAIT_FOR_CHANGE
 
 
+def known_causes(error: Exception) -> list[KubewrightError]:
+    """Return the errors of this tree that an error or a group of errors consists of.
+
+    Raises:
+        Exception: the error itself, where something else is in it: that is a fault of a program.
+    """
+    if isinstance(error, ExceptionGroup):
+        known, other = error.split(KubewrightError)
+        if other is None and known is not None:
+            return [cause for inner in known.exceptions for cause in known_causes(inner)]
+    if isinstance(error, KubewrightError):
+        return [error]
+    raise error
+
+
 @dataclass(frozen=True, slots=True)
 class Cause:
     """One reason of a refusal: a word such as `FieldValueRequired`, a message, the field's path."""

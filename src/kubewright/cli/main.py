@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-from kubewright.api.errors import KubewrightError
+from kubewright.api.errors import KubewrightError, known_causes
 from kubewright.cli import generate, local, run, version
 
 
@@ -41,8 +41,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = build_parser().parse_args(arguments)
     try:
         code: int = options.command(options)
-    except KubewrightError as error:
-        print(f"error: {error}", file=sys.stderr)
+    except (KubewrightError, ExceptionGroup) as error:
+        for known in known_causes(error):
+            print(f"error: {known}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         return 130

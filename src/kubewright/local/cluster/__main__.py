@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from kubewright.api.errors import KubewrightError
+from kubewright.api.errors import KubewrightError, known_causes
 from kubewright.local.cluster import supervisor
 from kubewright.local.cluster.daemon import Report
 from kubewright.local.cluster.directory import ClusterRecord
@@ -37,8 +37,8 @@ def main() -> int:
 
     try:
         return supervisor.run(options, on_ready)
-    except KubewrightError as error:
-        report(Report(error=str(error)))
+    except (KubewrightError, ExceptionGroup) as error:
+        report(Report(error="; ".join(map(str, known_causes(error)))))
         return 1
 
 

@@ -24,15 +24,25 @@ SERVICE_NAMES = (
     "kubernetes.default.svc.cluster.local",
     "localhost",
 )
-_FILES = ("ca.crt", "ca.key", "apiserver.crt", "apiserver.key", "sa.key", "sa.pub", "token")
+_FILES = (
+    "ca.crt",
+    "ca.key",
+    "apiserver.crt",
+    "apiserver.key",
+    "kubelet-client.crt",
+    "kubelet-client.key",
+    "sa.key",
+    "sa.pub",
+    "token",
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Certificates:
     """The files of a cluster's identity, all in one folder of mode 0700.
 
-    `ca.crt` signs `apiserver.crt`; `sa.key` signs ServiceAccount tokens; `token` is the bearer
-    token of the administrator.
+    `ca.crt` signs `apiserver.crt` and `kubelet-client.crt`, which the API server shows to nodes;
+    `sa.key` signs ServiceAccount tokens; `token` is the bearer token of the administrator.
     """
 
     folder: Path
@@ -82,7 +92,7 @@ def ensure_certificates(folder: Path, addresses: Sequence[str], now: datetime) -
 
 
 def _create(folder: Path, addresses: Sequence[str], now: datetime, *, keep: bool) -> None:
-    """Make what is missing; with `keep` only the serving certificate is made anew."""
+    """Make everything; with `keep` only the certificates that the authority signs."""
     from cryptography import x509
     from cryptography.hazmat.primitives import serialization
     from cryptography.hazmat.primitives.asymmetric import ec
@@ -106,6 +116,9 @@ def _create(folder: Path, addresses: Sequence[str], now: datetime, *, keep: bool
     serving = _serving(key, authority, authority_key, addresses, now)
     _write(folder / "apiserver.key", _pem(key))
     _write(folder / "apiserver.crt", _public(serving))
+    key = ec.generate_private_key(ec.SECP256R1())
+    _write(folder / "kubelet-client.key", _pem(key))
+    _write(folder / "kubelet-client.crt", _public(_client(key, authority, authority_key, now)))
 
 
 def _authority(key: EllipticCurvePrivateKey, now: datetime) -> x509.Certificate:
@@ -155,6 +168,27 @@ def _serving(
     builder = builder.add_extension(usage, critical=False)
     issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(authority_key.public_key())
     builder = builder.add_extension(issuer, critical=False)
+    return builder.sign(authority_key, hashes.SHA256())
+
+
+def _client(
+    key: EllipticCurvePrivateKey,
+    authority: x509.Certificate,
+    authority_key: EllipticCurvePrivateKey,
+    now: datetime,
+) -> x509.Certificate:
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes
+
+    name = x509.Name(
+        [
+            x509.NameAttribute(x509.oid.NameOID.ORGANIZATION_NAME, "system:masters"),
+            x509.NameAttribute(x509.oid.NameOID.COMMON_NAME, "kube-apiserver-kubelet-client"),
+        ]
+    )
+    builder = _builder(name, authority.subject, key, now)
+    usage = x509.ExtendedKeyUsage([x509.oid.ExtendedKeyUsageOID.CLIENT_AUTH])
+    builder = builder.add_extension(usage, critical=False)
     return builder.sign(authority_key, hashes.SHA256())
 
 

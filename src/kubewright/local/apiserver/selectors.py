@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from kubewright.api.errors import BadRequest
 
@@ -302,3 +303,35 @@ def _split_terms(text: str) -> list[str]:
 
 def _refused(message: str) -> BadRequest:
     return BadRequest(message, None)
+
+
+def format_label_selector(selector: Mapping[str, Any]) -> str:
+    """Write a LabelSelector object as text, its conditions sorted by key."""
+    terms: list[tuple[str, str]] = []
+    for key, value in (selector.get("matchLabels") or {}).items():
+        terms.append((key, f"{key}={value}"))
+    for expression in selector.get("matchExpressions") or ():
+        key, operator = expression["key"], expression["operator"]
+        values = ",".join(sorted(expression.get("values") or ()))
+        text = {
+            "In": f"{key} in ({values})",
+            "NotIn": f"{key} notin ({values})",
+            "Exists": key,
+            "DoesNotExist": f"!{key}",
+        }.get(operator, key)
+        terms.append((key, text))
+    return ",".join(text for _, text in sorted(terms))
+
+
+def build_label_selector(selector: Mapping[str, Any] | None) -> LabelSelector:
+    """Build what matches as a LabelSelector object says; an empty one matches everything."""
+    requirements = [
+        Requirement(key, "in", (value,))
+        for key, value in ((selector or {}).get("matchLabels") or {}).items()
+    ]
+    operators = {"In": "in", "NotIn": "notin", "Exists": "exists", "DoesNotExist": "!"}
+    for expression in (selector or {}).get("matchExpressions") or ():
+        operator = operators.get(expression.get("operator", ""), "in")
+        values = tuple(expression.get("values") or ())
+        requirements.append(Requirement(expression.get("key", ""), operator, values))
+    return LabelSelector(tuple(requirements))

@@ -5,12 +5,13 @@ from __future__ import annotations
 import logging
 import random
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from kubewright.api.errors import APIError, InternalError, KubewrightError
 from kubewright.local.apiserver.admission import Admission, Plugin
+from kubewright.local.apiserver.admission_plugins import builtin_plugins
 from kubewright.local.apiserver.authentication import ADMIN, Authenticator, impersonated
 from kubewright.local.apiserver.authorization import (
     AuthenticatedMayAll,
@@ -37,11 +38,16 @@ from kubewright.local.apiserver.kind import ServedKind
 from kubewright.local.apiserver.metrics import Metrics
 from kubewright.local.apiserver.namespace_lifecycle import NamespaceLifecycle
 from kubewright.local.apiserver.negotiation import Media, negotiate
+from kubewright.local.apiserver.node_proxy import HTTPNodeProxy, NodeProxy
+from kubewright.local.apiserver.openapi import OpenAPI
 from kubewright.local.apiserver.registry import Registry
 from kubewright.local.apiserver.representation import represent
 from kubewright.local.apiserver.request import RequestInfo, parse_request
 from kubewright.local.apiserver.rest.call import Call
-from kubewright.local.apiserver.rest.routes import Handler, find_handler, missing_resource
+from kubewright.local.apiserver.rest.review import Reviewer, is_review
+from kubewright.local.apiserver.rest.routes import find_handler, missing_resource
+from kubewright.local.apiserver.rest.subresources import build_subresources
+from kubewright.local.apiserver.tokens import TokenIssuer
 from kubewright.local.apiserver.version import build_version
 from kubewright.local.store import VersionedStore
 
@@ -62,6 +68,8 @@ class APIServer:
         store: the objects.
         authenticator: tells who asks.
         authorizer: decides who may; everybody known may all by default.
+        issuer: signs and reads ServiceAccount tokens; without it there are none.
+        nodes: reaches the nodes for logs.
         plugins: admission plugins after those that are always there.
         now, monotonic, rng: time and randomness.
     """
@@ -72,6 +80,8 @@ class APIServer:
         *,
         authenticator: Authenticator | None = None,
         authorizer: Authorizer | None = None,
+        issuer: TokenIssuer | None = None,
+        nodes: NodeProxy | None = None,
         plugins: Sequence[Plugin] = (),
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         monotonic: Callable[[], float] = time.monotonic,
@@ -79,14 +89,19 @@ class APIServer:
     ) -> None:
         self.registry = Registry(with_definition_rules(builtin_kinds()))
         self.backend = Backend(store, self.registry, now=now, monotonic=monotonic, rng=rng)
-        self.admission = Admission([NamespaceLifecycle(store), *plugins])
+        self.admission = Admission([NamespaceLifecycle(store), *builtin_plugins(self.backend)])
+        for plugin in plugins:
+            self.admission.add(plugin)
         self.metrics = Metrics()
         self.ready = False
         self.address = ""
         self._authenticator = authenticator or Authenticator()
         self._authorizer = authorizer or AuthenticatedMayAll()
         self._discovery = Discovery(self.registry)
-        self._subresources: dict[tuple[str, str], Handler] = {}
+        self._openapi = OpenAPI(self.registry)
+        self._nodes = nodes or HTTPNodeProxy()
+        self._subresources = build_subresources(issuer, self._nodes)
+        self._reviewer = Reviewer(self._authenticator, self._authorizer, issuer)
 
     @property
     def store(self) -> VersionedStore:
@@ -139,9 +154,10 @@ class APIServer:
         streams = info.verb in (Verb.LIST, Verb.WATCH)
         media = negotiate(request.header("accept"), streams=streams)
         storage = self.backend.storage(kind)
-        return await handler(
-            Call(self.backend, self.admission, request, info, kind, storage, media)
-        )
+        call = Call(self.backend, self.admission, request, info, kind, storage, media)
+        if is_review(kind.resource):
+            return await self._reviewer.create(call)
+        return await handler(call)
 
     def _answer_unknown(self, info: RequestInfo) -> Response:
         if info.group and not self.registry.is_builtin_group(info.group):
@@ -161,6 +177,8 @@ class APIServer:
             return found or page_not_found()
         if root in ("healthz", "livez", "readyz"):
             return answer_health(request, segments, ready=self.ready) or page_not_found()
+        if root == "openapi":
+            return self._openapi.answer(request, segments) or page_not_found()
         if segments == ["version"]:
             body = encode_json(build_version())
             return represent(request, negotiate(request.header("accept")), 200, body)
@@ -209,10 +227,6 @@ class APIServer:
 
         return MemoryTransport(self, user)
 
-    def serve_subresources(self, handlers: Mapping[tuple[str, str], Handler]) -> None:
-        """Add verbs of subresources, by (subresource, verb)."""
-        self._subresources.update(handlers)
-
     def kind(self, group: str, version: str, plural: str) -> ServedKind:
         """Return a kind that the server serves.
 
@@ -221,10 +235,11 @@ class APIServer:
         """
         return self.backend.storage_of(group, version, plural).kind
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """End all watches and close the store."""
         self.ready = False
         self.backend.hub.close()
+        await self._nodes.close()
         self.store.close()
 
 

@@ -18,7 +18,9 @@ from kubewright.local.apiserver.crd.controller import serve_definitions
 from kubewright.local.apiserver.exchange import User
 from kubewright.local.apiserver.kubeconfig import build_kubeconfig, write_kubeconfig
 from kubewright.local.apiserver.memory import MemoryTransport
+from kubewright.local.apiserver.node_proxy import HTTPNodeProxy
 from kubewright.local.apiserver.server import APIServer
+from kubewright.local.apiserver.tokens import ObjectLookup, TokenIssuer
 from kubewright.local.store import VersionedStore, WriteAheadLog
 
 if TYPE_CHECKING:
@@ -105,10 +107,7 @@ async def serve(
             addresses = dict.fromkeys(["127.0.0.1", "10.96.0.1", options.host])
             certificates = ensure_certificates(folder, list(addresses), datetime.now(UTC))
             token = certificates.token
-        server = APIServer(
-            store or _open_store(options),
-            authenticator=Authenticator({token: ADMIN}),
-        )
+        server = _build_server(store or _open_store(options), certificates, token)
         try:
             await ensure_first_objects(server)
             async with (
@@ -118,7 +117,26 @@ async def serve(
                 server.ready = True
                 yield RunningServer(server, listener, certificates, token)
         finally:
-            server.close()
+            await server.close()
+
+
+def _build_server(
+    store: VersionedStore, certificates: Certificates | None, token: str
+) -> APIServer:
+    if certificates is None:
+        return APIServer(store, authenticator=Authenticator({token: ADMIN}))
+    issuer = TokenIssuer(
+        certificates.path("sa.key"), lambda: datetime.now(UTC), ObjectLookup(store)
+    )
+    nodes = HTTPNodeProxy(
+        certificates.path("kubelet-client.crt"), certificates.path("kubelet-client.key")
+    )
+    return APIServer(
+        store,
+        authenticator=Authenticator({token: ADMIN}, issuer.verify),
+        issuer=issuer,
+        nodes=nodes,
+    )
 
 
 def _open_store(options: ServerOptions) -> VersionedStore:

@@ -1,0 +1,24 @@
+"""The admission plugins that are always there, in their order."""
+
+from __future__ import annotations
+
+from kubewright.local.apiserver.admission import Plugin
+from kubewright.local.apiserver.backend import Backend
+from kubewright.local.apiserver.default_classes import DefaultClasses
+from kubewright.local.apiserver.pod_admission import (
+    DefaultTolerationSeconds,
+    PodPriority,
+    ServiceAccountAdmission,
+)
+from kubewright.local.apiserver.service_addresses import ServiceAddresses
+
+
+def builtin_plugins(backend: Backend) -> list[Plugin]:
+    """Return the plugins that follow NamespaceLifecycle."""
+    return [
+        ServiceAccountAdmission(backend),
+        PodPriority(backend),
+        DefaultTolerationSeconds(),
+        DefaultClasses(backend),
+        ServiceAddresses(backend),
+    ]

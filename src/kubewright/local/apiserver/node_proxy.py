@@ -1,0 +1,118 @@
+"""What the API server asks of nodes: the kubelet's own API."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from kubewright.api.errors import APIError, InternalError
+from kubewright.api.resource import Object
+from kubewright.local.apiserver.exchange import StreamResponse
+
+if TYPE_CHECKING:
+    import aiohttp
+
+_CONNECT_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class NodeAddress:
+    """Where a node's kubelet API is."""
+
+    name: str
+    host: str
+    port: int
+
+    @classmethod
+    def of(cls, node: Object) -> NodeAddress | None:
+        """Read the address from a Node; None where its status tells none."""
+        status = node.get("status") or {}
+        endpoint = (status.get("daemonEndpoints") or {}).get("kubeletEndpoint") or {}
+        hosts = {a["type"]: a["address"] for a in status.get("addresses") or ()}
+        host = hosts.get("InternalIP") or hosts.get("Hostname")
+        port = endpoint.get("Port")
+        return cls(node["metadata"]["name"], host, port) if host and port else None
+
+
+class NodeProxy(Protocol):
+    """Fetches from nodes. What goes wrong raises an APIError."""
+
+    async def get(
+        self, address: NodeAddress, path: str, query: Sequence[tuple[str, str]]
+    ) -> StreamResponse:
+        """Start a GET on the node and return its answer as it comes."""
+        ...
+
+    async def close(self) -> None:
+        """End all connections."""
+        ...
+
+
+class HTTPNodeProxy:
+    """Asks nodes over HTTPS, with the API server's own client certificate.
+
+    Like a kube-apiserver without `--kubelet-certificate-authority`, it does not verify the node's
+    certificate: nodes sign their own.
+    """
+
+    def __init__(self, certificate: Path | None = None, key: Path | None = None) -> None:
+        self._certificate = certificate
+        self._key = key
+        self._session: aiohttp.ClientSession | None = None
+
+    async def get(
+        self, address: NodeAddress, path: str, query: Sequence[tuple[str, str]]
+    ) -> StreamResponse:
+        """Start a GET on the node and return its answer as it comes.
+
+        Raises:
+            InternalError: the node cannot be reached.
+            APIError: it refuses.
+        """
+        import aiohttp
+
+        session = self._open()
+        url = f"https://{address.host}:{address.port}{path}"
+        try:
+            response = await session.get(url, params=list(query))
+        except (aiohttp.ClientError, TimeoutError) as error:
+            text = f'Get "{url}": {error}'
+            raise InternalError(f"Internal error occurred: {text}") from error
+        if response.status >= 400:
+            text = (await response.text()).strip()
+            raise APIError(text, None, response.status, _REASONS.get(response.status, ""))
+        return StreamResponse(200, _chunks(response), "text/plain")
+
+    async def close(self) -> None:
+        """End all connections."""
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    def _open(self) -> aiohttp.ClientSession:
+        import aiohttp
+
+        if self._session is None:
+            context = ssl.create_default_context()
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE
+            if self._certificate and self._key:
+                context.load_cert_chain(self._certificate, self._key)
+            timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS)
+            connector = aiohttp.TCPConnector(ssl=context, limit=0)
+            self._session = aiohttp.ClientSession(timeout=timeout, connector=connector)
+        return self._session
+
+
+_REASONS = {400: "BadRequest", 404: "NotFound", 401: "Unauthorized", 403: "Forbidden"}
+
+
+async def _chunks(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
+    try:
+        async for chunk in response.content.iter_any():
+            yield chunk
+    finally:
+        response.close()

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from kubewright.local.apiserver.crd.structural_schema import StructuralSchema
-from kubewright.local.apiserver.crd.violation import ROOT, Path, Violation, duplicate
+from kubewright.local.apiserver.crd.violation import ROOT, Path, Violation, duplicate, invalid
 
 _canonical = msgspec.json.Encoder(order="deterministic").encode
 
@@ -33,6 +33,7 @@ def _walk(schema: StructuralSchema, value: Any, path: Path, out: list[Violation]
             _check(value, value, path, out)
         elif schema.list_type == "map":
             keys = schema.list_map_keys
+            out += _find_non_objects(value, path)
             _check([_map_key(item, keys) for item in value], value, path, out)
         if schema.items is not None:
             for index, item in enumerate(value):
@@ -44,6 +45,15 @@ def _walk(schema: StructuralSchema, value: Any, path: Path, out: list[Violation]
                 child = schema.child(key)
                 if child is not None:
                     _walk(child, item, (path, key), out)
+
+
+def _find_non_objects(value: list[Any], path: Path) -> list[Violation]:
+    detail = "must be an object for an array of list-type map"
+    return [
+        invalid((path, index), item, detail)
+        for index, item in enumerate(value)
+        if item is not None and type(item) is not dict
+    ]
 
 
 def _map_key(item: Any, keys: tuple[str, ...]) -> Any:

@@ -327,6 +327,9 @@ def _compile_enum(schema: Schema) -> Validate | None:
             # True == 1 in Python, not in JSON.
             if item == value and (type(item) is bool) == (type(value) is bool):
                 return
+            # Go converts before it compares: a fraction is cut off.
+            if type(item) is int and type(value) is float and item == int(value):
+                return
         message = f"Unsupported value: {format_value(value)}: supported values: {supported}"
         out.append(Violation(path, path, "FieldValueNotSupported", message))
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kubewright.local.apiserver.apply.field_set import FieldSet, Tree, display_path
@@ -15,6 +15,8 @@ from kubewright.local.apiserver.apply.path_element import (
 
 from .widget import WIDGET, fields
 
+# A busy machine may be slow: no deadline, and few examples for each run.
+FEW = settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 ELEMENTS = st.sampled_from(
     ["f:a", "f:b", 'k:{"name":"x"}', 'k:{"port":80,"protocol":"TCP"}', 'v:"s"', "v:1", "i:0"]
 )
@@ -26,11 +28,13 @@ def paths(of: FieldSet) -> set[tuple[str, ...]]:
     return set(of)
 
 
+@FEW
 @given(SETS)
 def test_survives_the_wire(owned: FieldSet) -> None:
     assert FieldSet.from_fields(owned.to_fields()) == owned
 
 
+@FEW
 @given(SETS, SETS)
 def test_algebra_is_that_of_sets_of_paths(left: FieldSet, right: FieldSet) -> None:
     assert paths(left.union(right)) == paths(left) | paths(right)
@@ -44,6 +48,7 @@ def test_algebra_is_that_of_sets_of_paths(left: FieldSet, right: FieldSet) -> No
     assert paths(left.recursive_difference(right)) == paths(left) - below
 
 
+@FEW
 @given(SETS, SETS)
 def test_equal_sets_have_one_form(left: FieldSet, right: FieldSet) -> None:
     assert left.union(right).to_fields() == right.union(left).to_fields()
@@ -51,6 +56,7 @@ def test_equal_sets_have_one_form(left: FieldSet, right: FieldSet) -> None:
     assert list(left.union(right).to_fields()) == list(right.union(left).to_fields())
 
 
+@FEW
 @given(SETS)
 def test_leaves_have_nothing_below(owned: FieldSet) -> None:
     for path in owned.leaves():

@@ -3,15 +3,17 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kubewright.local.apiserver.apply.compare import compare_values
 from kubewright.local.apiserver.apply.merge import merge_values, remove_fields
 from kubewright.local.apiserver.apply.typed_value import build_field_set, validate_value
 
-from .widget import WIDGET, fields, widget
+from .widget import WIDGET, Store, fields, widget
 
+# A busy machine may be slow: no deadline, and few examples for each run.
+FEW = settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 WORDS = st.sampled_from(["a", "b", "c", "d"])
 FREE = st.recursive(
     st.one_of(st.none(), st.booleans(), st.integers(0, 2), WORDS),
@@ -63,6 +65,7 @@ def test_orders_items_by_both_lists(live: str, config: str, merged: str) -> None
     assert merge_values(old, new, WIDGET)["spec"]["tags"] == list(merged)
 
 
+@FEW
 @given(objects(), objects())
 def test_merge_contains_the_configuration(live: dict[str, Any], config: dict[str, Any]) -> None:
     merged = merge_values(live, config, WIDGET)
@@ -71,12 +74,35 @@ def test_merge_contains_the_configuration(live: dict[str, Any], config: dict[str
     assert merge_values(merged, config, WIDGET) is merged
 
 
+@FEW
+@given(objects(), objects())
+def test_applying_twice_changes_no_more(first: dict[str, Any], second: dict[str, Any]) -> None:
+    store = Store()
+    store.update("creator", first)
+    once = store.apply("m", second, force=True)
+    assert store.apply("m", second, force=True) == once
+
+
+@FEW
+@given(objects(), objects())
+def test_what_only_one_applied_goes_with_it(mine: dict[str, Any], theirs: dict[str, Any]) -> None:
+    store = Store()
+    store.apply("a", mine)
+    alone = store.owned().get("a")
+    store.apply("b", theirs, force=True)
+    store.apply("a", mine, force=True)
+    store.apply("b", widget(), force=True)
+    assert store.owned().get("a") == alone
+
+
+@FEW
 @given(objects())
 def test_merge_with_itself_is_itself(obj: dict[str, Any]) -> None:
     assert merge_values(obj, obj, WIDGET) is obj
     assert not compare_values(obj, obj, WIDGET).written
 
 
+@FEW
 @given(objects(), objects())
 def test_comparison_mirrors(left: dict[str, Any], right: dict[str, Any]) -> None:
     there = compare_values(left, right, WIDGET)
@@ -86,12 +112,14 @@ def test_comparison_mirrors(left: dict[str, Any], right: dict[str, Any]) -> None
     assert there.modified == back.modified
 
 
+@FEW
 @given(objects())
 def test_new_object_adds_all_that_it_holds(obj: dict[str, Any]) -> None:
     added = compare_values({}, obj, WIDGET).added
     assert not build_field_set(obj, WIDGET).difference(added)
 
 
+@FEW
 @given(objects())
 def test_removing_everything_leaves_nothing_owned(obj: dict[str, Any]) -> None:
     held = build_field_set(obj, WIDGET).with_named_fields(WIDGET)

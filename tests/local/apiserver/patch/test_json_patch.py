@@ -4,12 +4,14 @@ from typing import Any
 
 import jsonpatch
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kubewright.api.errors import BadRequest, Invalid, RequestEntityTooLarge
 from kubewright.local.apiserver.patch.json_patch import apply_patch
 
+# A busy machine may be slow: no deadline, and few examples for each run.
+FEW = settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 DOC: dict[str, Any] = {
     "data": {"k": "v", "n": None},
     "list": ["a", "b", "c"],
@@ -111,6 +113,7 @@ OPERATIONS = st.one_of(
 )
 
 
+@FEW
 @given(st.lists(OPERATIONS, max_size=5))
 def test_agrees_with_the_standard_where_that_succeeds(operations: list[Any]) -> None:
     doc = {"a": {"b": 1}, "l": [{"z": 1}, 2]}

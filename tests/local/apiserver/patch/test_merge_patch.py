@@ -3,11 +3,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kubewright.api.errors import BadRequest
 from kubewright.local.apiserver.patch.merge_patch import apply_patch
+
+# A busy machine may be slow: no deadline, and few examples for each run.
+FEW = settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 @pytest.mark.parametrize(
@@ -51,6 +54,7 @@ VALUES = st.recursive(
 OBJECTS = st.dictionaries(KEYS, VALUES, max_size=3)
 
 
+@FEW
 @given(OBJECTS, OBJECTS)
 def test_patching_twice_changes_no_more(doc: dict[str, Any], patch: dict[str, Any]) -> None:
     once = apply_patch(doc, patch)

@@ -3,10 +3,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kubewright.local.apiserver.schema.document import DocumentError, decode_json, decode_yaml
+
+# A busy machine may be slow: no deadline, and few examples for each run.
+FEW = settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def test_reports_keys_that_stand_twice() -> None:
@@ -115,6 +118,7 @@ JSON = st.recursive(
 )
 
 
+@FEW
 @given(JSON)
 def test_json_is_yaml(value: Any) -> None:
     import msgspec

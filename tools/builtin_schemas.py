@@ -2,7 +2,8 @@
 
 Sources are two development dependencies: kubernetes-validate (the OpenAPI definitions, converted to
 JSON schema; this tool undoes the conversion) and lightkube-models (plurals, verbs, subresources).
-Neither is needed at run time. Run it with `python tools/builtin_schemas.py`.
+Neither is needed at run time. The table that `tools/go_types.py` wrote tells which fields are never
+absent: OpenAPI gives those a default. Run it with `python tools/builtin_schemas.py`.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ _PREFIX = "#/components/schemas/"
 _VERBS = {"post": "create", "put": "update", "global_list": "list", "global_watch": "watch"}
 _INT_OR_STRING = "io.k8s.apimachinery.pkg.util.intstr.IntOrString"
 _QUANTITY = "io.k8s.apimachinery.pkg.api.resource.Quantity"
+_ZEROS: dict[str, Any] = {"string": "", "bool": False, "int32": 0, "int64": 0}
 # The conversion lost the defaults. Those of list keys and of counts matter to clients.
 _DEFAULTS: dict[tuple[str, str], Any] = {
     ("io.k8s.api.core.v1.ContainerPort", "protocol"): "TCP",
@@ -80,9 +82,28 @@ def build_definitions(source: dict[str, Schema], served: set[str]) -> dict[str, 
         "oneOf": [{"type": "string"}, {"type": "number"}],
         **_described(source[_QUANTITY]),
     }
+    types = json.loads(gzip.decompress((DATA / "types.json.gz").read_bytes()))
+    for name in result.keys() & types.keys():
+        add_zero_values(result[name].get("properties", {}), name, types)
     for (name, key), default in _DEFAULTS.items():
         result[name]["properties"][key]["default"] = default
     return result
+
+
+def add_zero_values(properties: Schema, name: str, types: dict[str, list[list[Any]]]) -> None:
+    """Give the fields that Go never leaves out their zero value as default, as upstream does."""
+    for key, _, code, flags in types[name]:
+        if not key:
+            add_zero_values(properties, code[1:], types)
+        elif "p" in flags or key not in properties:
+            continue
+        elif code.startswith("@"):
+            reference = properties[key].pop("$ref")
+            properties[key] |= {"allOf": [{"$ref": reference}], "default": {}}
+        elif "o" not in flags and code.partition(" ")[0] in _ZEROS:
+            properties[key]["default"] = _ZEROS[code.partition(" ")[0]]
+    if name.endswith(".LocalObjectReference"):
+        properties["name"]["default"] = ""
 
 
 def _described(schema: Schema) -> Schema:

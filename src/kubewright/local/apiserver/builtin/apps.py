@@ -227,6 +227,12 @@ def _daemon_set_cells(obj: Object, now: datetime) -> list[Any]:
     return [*counts, node_selector, format_age(obj, now), *containers, selector]
 
 
+def _default_claims(obj: Object) -> None:
+    for claim in obj["spec"].get("volumeClaimTemplates") or ():
+        claim.setdefault("apiVersion", "v1")
+        claim.setdefault("kind", "PersistentVolumeClaim")
+
+
 def _validate_stateful_set(obj: Object) -> list[Cause]:
     spec = obj["spec"]
     policy = spec.get("podManagementPolicy")
@@ -387,6 +393,7 @@ RULES: Mapping[str, Rules] = {
     "StatefulSet": Rules(
         has_generation=True,
         name_rule=dns_label,
+        default=_default_claims,
         validate=_validate_stateful_set,
         validate_update=_validate_stateful_set_update,
         validate_status_update=_validate_stateful_set_status,

@@ -73,6 +73,8 @@ def _generate_selector(obj: Object) -> None:
     matched = dict(selector.get("matchLabels") or {})
     matched.setdefault(_UID_LABELS[1], metadata.get("uid") or "")
     selector["matchLabels"] = matched
+    # Read back from the store, a Job without labels takes those of its template.
+    metadata["labels"] = metadata.get("labels") or dict(labels)
 
 
 def validate_job_spec(spec: Object, field: str) -> list[Cause]:
@@ -119,9 +121,18 @@ def _validate_job(obj: Object) -> list[Cause]:
         causes.append(required("spec.selector"))
     else:
         causes += check_selector(selector, "spec.selector")
+    if not spec.get("manualSelector") and not obj["metadata"].get("resourceVersion"):
+        causes += _check_generated(selector or {}, obj["metadata"].get("uid") or "")
     if not selects(selector or {}, labels or {}):
         causes.append(invalid("spec.template.metadata.labels", labels, MISMATCH))
     return causes
+
+
+def _check_generated(selector: Object, uid: str) -> list[Cause]:
+    """Refuse a selector that was not generated, though nobody said that it should not be."""
+    if selector.get("matchLabels") == {_UID_LABELS[1]: uid} and len(selector) == 1:
+        return []
+    return [invalid("spec.selector", selector, "`selector` not auto-generated")]
 
 
 def _is_template_open(old: Object) -> bool:

@@ -46,7 +46,7 @@ def decode(obj: Object, definition: str, gvk: GroupVersionKind) -> Decoded:
     except _Mismatch as error:
         kind, version = gvk.kind, gvk.version
         raise BadRequest(
-            f'{kind} in version "{version}" cannot be handled as a {kind}: {error}'
+            f'{kind} in version "{version}" cannot be handled as a {kind}: {error}', None
         ) from error
     return Decoded(result, tuple(unknown))
 

@@ -10,7 +10,13 @@ from typing import Any
 
 from kubewright.api.errors import Cause
 from kubewright.api.resource import Object
-from kubewright.local.apiserver.builtin.checks import check_choice, check_immutable, with_faults
+from kubewright.local.apiserver.builtin.checks import (
+    check_choice,
+    check_immutable,
+    check_label,
+    with_faults,
+)
+from kubewright.local.apiserver.builtin.core_services import check_endpoint_address
 from kubewright.local.apiserver.builtin.limits import LIMIT_RANGE, RESOURCE_QUOTA
 from kubewright.local.apiserver.builtin.pods import validate_pod_template
 from kubewright.local.apiserver.builtin.rules import Rules, Table, text_at
@@ -24,7 +30,7 @@ from kubewright.local.apiserver.builtin.table import (
 )
 from kubewright.local.apiserver.builtin.workload_rules import REPLICATION_CONTROLLER
 from kubewright.local.apiserver.field_error import forbidden, invalid, required, too_long
-from kubewright.local.apiserver.formats import check_config_key
+from kubewright.local.apiserver.formats import check_config_key, check_ip, check_port_number
 from kubewright.local.apiserver.objectmeta import dns_label, validate_qualified_finalizers
 
 _MAX_DATA = 1024 * 1024
@@ -118,10 +124,6 @@ def _validate_docker(key: str, data: Mapping[str, str]) -> list[Cause]:
     return []
 
 
-def _prepare_secret_update(obj: Object, old: Object) -> None:
-    _default_data(obj)
-
-
 def _validate_secret_update(obj: Object, old: Object) -> list[Cause]:
     return check_immutable(obj, old, ("type",), "") + _validate_frozen(obj, old, "data")
 
@@ -168,10 +170,6 @@ def _validate_pod_template_kind(obj: Object) -> list[Cause]:
     return validate_pod_template(obj.get("template"), "template")
 
 
-def _validate_service_account(obj: Object) -> list[Cause]:
-    return []
-
-
 def _endpoints_cells(obj: Object, now: datetime) -> list[Any]:
     pairs = [
         f"{_bracketed(address.get('ip', ''))}:{port.get('port', 0)}"
@@ -205,8 +203,42 @@ def _template_cells(obj: Object, now: datetime) -> list[Any]:
     return [*container_cells(template), format_labels(labels)]
 
 
-def _supported_type(obj: Object) -> list[Cause]:
-    return check_choice(obj.get("type"), ("Normal", "Warning"), "type")
+def _validate_endpoints(obj: Object) -> list[Cause]:
+    causes: list[Cause] = []
+    for index, subset in enumerate(obj.get("subsets") or ()):
+        field = f"subsets[{index}]"
+        addresses = [
+            (key, position, item)
+            for key in ("addresses", "notReadyAddresses")
+            for position, item in enumerate(subset.get(key) or ())
+        ]
+        if not addresses:
+            causes.append(required(field, "must specify `addresses` or `notReadyAddresses`"))
+        for key, position, item in addresses:
+            causes += _check_address(item.get("ip") or "", f"{field}.{key}[{position}].ip")
+        ports = subset.get("ports") or []
+        for position, port in enumerate(ports):
+            causes += _check_endpoint_port(port, len(ports) > 1, f"{field}.ports[{position}]")
+    return causes
+
+
+def _check_address(address: str, field: str) -> list[Cause]:
+    causes = check_endpoint_address(address, field)
+    if check_ip(address):
+        # Two checks of the real server complain of the same.
+        causes.append(invalid(field, address, "must be a valid IP address"))
+    return causes
+
+
+def _check_endpoint_port(port: Object, needs_name: bool, field: str) -> list[Cause]:
+    causes: list[Cause] = []
+    name, number = port.get("name") or "", port.get("port") or 0
+    if needs_name and not name:
+        causes.append(required(f"{field}.name"))
+    elif name:
+        causes += check_label(name, f"{field}.name")
+    causes += with_faults(f"{field}.port", number, check_port_number(number))
+    return causes + check_choice(port.get("protocol"), ("SCTP", "TCP", "UDP"), f"{field}.protocol")
 
 
 RULES: Mapping[str, Rules] = {
@@ -221,8 +253,7 @@ RULES: Mapping[str, Rules] = {
         ),
     ),
     "Secret": Rules(
-        prepare_for_create=_default_data,
-        prepare_for_update=_prepare_secret_update,
+        default=_default_data,
         validate=_validate_secret,
         validate_update=_validate_secret_update,
         fields={"type": text_at("type")},
@@ -252,7 +283,9 @@ RULES: Mapping[str, Rules] = {
         ),
     ),
     "Endpoints": Rules(
-        allow_create_on_update=True, table=Table((column("Endpoints"), AGE), _endpoints_cells)
+        allow_create_on_update=True,
+        validate=_validate_endpoints,
+        table=Table((column("Endpoints"), AGE), _endpoints_cells),
     ),
     "LimitRange": LIMIT_RANGE,
     "ResourceQuota": RESOURCE_QUOTA,

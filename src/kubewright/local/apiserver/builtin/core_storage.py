@@ -47,8 +47,17 @@ _IMMUTABLE_CLAIM = (
 _CLASS_ANNOTATION = "volume.beta.kubernetes.io/storage-class"
 
 
+def _add_finalizer(obj: Object, name: str) -> None:
+    finalizers = obj["metadata"].get("finalizers") or []
+    if name not in finalizers:
+        obj["metadata"]["finalizers"] = [*finalizers, name]
+
+
 def _prepare_volume(obj: Object) -> None:
     obj["status"] = {"phase": "Pending"}
+    if created := obj["metadata"].get("creationTimestamp"):
+        obj["status"]["lastPhaseTransitionTime"] = created
+    _add_finalizer(obj, "kubernetes.io/pv-protection")
 
 
 def _validate_access_modes(modes: list[str], field: str) -> list[Cause]:
@@ -164,6 +173,7 @@ def validate_claim_spec(spec: Object, field: str = "spec") -> list[Cause]:
 def _prepare_claim(obj: Object) -> None:
     obj["status"] = {"phase": "Pending"}
     _sync_data_source(obj["spec"])
+    _add_finalizer(obj, "kubernetes.io/pvc-protection")
 
 
 def _sync_data_source(spec: Object) -> None:

@@ -32,7 +32,9 @@ def _validate(obj: Object) -> list[Cause]:
         causes.append(required("addressType"))
     elif kind not in _TYPES:
         causes.append(not_supported("addressType", kind, _TYPES))
-    for index, endpoint in enumerate(obj.get("endpoints") or ()):
+    # What was stored once is not judged again.
+    is_new = not obj["metadata"].get("resourceVersion")
+    for index, endpoint in enumerate((obj.get("endpoints") or ()) if is_new else ()):
         causes += _validate_endpoint(endpoint, kind, f"endpoints[{index}]")
     return causes
 

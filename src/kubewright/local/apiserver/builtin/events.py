@@ -19,52 +19,66 @@ from kubewright.local.apiserver.objectmeta import IMMUTABLE
 _TYPES = ("Normal", "Warning")
 _REFERENCE = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
 _MISMATCH = "does not match event.namespace"
-# Kinds without a namespace, whose events are in `default`.
-_CLUSTER_KINDS = frozenset({"Node", "Namespace", "PersistentVolume"})
 
 
-def _validate_namespace(event: Object) -> list[Cause]:
-    subject = event.get("involvedObject") or {}
-    namespace, own = subject.get("namespace") or "", event["metadata"].get("namespace")
-    field = "involvedObject.namespace"
-    if not namespace:
-        if own in ("default", "kube-system") or subject.get("kind") in _CLUSTER_KINDS:
-            return []
-        return [invalid(field, namespace, _MISMATCH)]
-    return [] if namespace == own else [invalid(field, namespace, _MISMATCH)]
-
-
-def _validate_new_event(event: Object) -> list[Cause]:
-    event = to_core_event(event)
+def _validate_legacy(event: Object) -> list[Cause]:
+    """Check what both groups ask of an event, given in the shape of core/v1."""
     causes = _validate_namespace(event)
     if not event.get("eventTime"):
-        causes.append(required("eventTime"))
-    series = event.get("series")
-    if series is not None:
-        if (series.get("count") or 0) < 2:
-            causes.append(invalid("series.count", "", "should be at least 2"))
-        if not series.get("lastObservedTime"):
-            causes.append(required("series.lastObservedTime"))
+        return causes
     controller = event.get("reportingComponent") or ""
     if not controller:
         causes.append(required("reportingController"))
-    causes += check_qualified(controller, "reportingController") if controller else []
-    for key, most in (("reportingInstance", 128), ("action", 128), ("reason", 128)):
+    else:
+        causes += check_qualified(controller, "reportingController")
+    for key in ("reportingInstance", "action", "reason"):
         value = event.get(key) or ""
         if not value:
             causes.append(required(key))
-        elif len(value) > most:
-            causes.append(invalid(key, "", f"can have at most {most} characters"))
+        elif len(value) > 128:
+            causes.append(invalid(key, "", "can have at most 128 characters"))
     if len(event.get("message") or "") > 1024:
         causes.append(invalid("message", "", "can have at most 1024 characters"))
-    kind = event.get("type") or ""
-    if kind not in _TYPES:
-        causes.append(invalid("type", "", f"has invalid value: {kind}"))
     return causes
 
 
-def _validate_core_event(event: Object) -> list[Cause]:
-    return _validate_namespace(event)
+def _validate_namespace(event: Object) -> list[Cause]:
+    namespace = (event.get("involvedObject") or {}).get("namespace") or ""
+    own = event["metadata"].get("namespace") or ""
+    if namespace == own or (not namespace and own == "default"):
+        return []
+    return [invalid("involvedObject.namespace", namespace, _MISMATCH)]
+
+
+def _validate_new_event(event: Object) -> list[Cause]:
+    core = to_core_event(event)
+    causes = _validate_legacy(core)
+    if core["metadata"].get("resourceVersion"):
+        return causes
+    causes += _validate_series(core)
+    if not core.get("eventTime"):
+        causes.append(required("eventTime"))
+    kind = core.get("type") or ""
+    if kind not in _TYPES:
+        causes.append(invalid("type", "", f"has invalid value: {kind}"))
+    return causes + [
+        invalid(key, "", "needs to be unset")
+        for key in ("firstTimestamp", "lastTimestamp", "count", "source")
+        if core.get(key)
+    ]
+
+
+def _validate_series(event: Object) -> list[Cause]:
+    series, causes = event.get("series"), []
+    if series is None:
+        return []
+    if (series.get("count") or 0) < 2:
+        causes.append(invalid("series.count", "", "should be at least 2"))
+    if not series.get("lastObservedTime"):
+        causes.append(required("series.lastObservedTime"))
+    return causes
+
+
 
 
 _IMMUTABLE = (
@@ -87,10 +101,11 @@ _IMMUTABLE = (
 def _validate_new_update(event: Object, old: Object) -> list[Cause]:
     new, before = to_core_event(event), to_core_event(old)
     names = {"reportingComponent": "reportingController"}
-    return [
+    causes = _validate_series(new) if new.get("series") != before.get("series") else []
+    return causes + [
         invalid(names.get(key, key), new.get(key), IMMUTABLE)
         for key in _IMMUTABLE
-        if new.get(key) != before.get(key)
+        if (new.get(key) or None) != (before.get(key) or None)
     ]
 
 
@@ -165,7 +180,7 @@ _TABLE = Table(
 )
 CORE_EVENT = Rules(
     allow_create_on_update=True,
-    validate=_validate_core_event,
+    validate=_validate_legacy,
     fields=_fields("involvedObject"),
     table=_TABLE,
 )

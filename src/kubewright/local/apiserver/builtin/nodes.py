@@ -90,7 +90,16 @@ def _cells(node: Object, now: datetime) -> list[Any]:
     ]
 
 
+def _default_pod_ranges(node: Object) -> None:
+    """Keep the older, singular field equal to the first of the list."""
+    spec = node["spec"]
+    if spec.get("podCIDR") and not spec.get("podCIDRs"):
+        spec["podCIDRs"] = [spec["podCIDR"]]
+
+
 NODE = Rules(
+    takes_status=True,
+    default=_default_pod_ranges,
     validate=_validate,
     validate_update=_validate_update,
     fields={

@@ -59,14 +59,17 @@ class Table:
 class Rules:
     """What one kind does in its own way.
 
-    `validate_update` is asked beside `validate`: it holds only what an update adds. `kept_by_status`
-    are the metadata fields that a write of `/status` may not change.
+    `default` runs after the defaults of the types. `validate_update` is asked beside `validate`: it
+    holds only what an update adds. `status_resets` are the paths that a write of `/status` may not
+    change. `takes_status` lets a creation set the status.
     """
 
     has_generation: bool = False
     allow_create_on_update: bool = False
     allow_unconditional_update: bool = True
+    takes_status: bool = False
     name_rule: NameRule = dns_subdomain
+    default: Change = change_nothing
     prepare_for_create: Change = change_nothing
     prepare_for_update: ChangeFrom = keep_nothing
     prepare_for_status_update: ChangeFrom = keep_nothing

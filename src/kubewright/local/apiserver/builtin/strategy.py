@@ -105,10 +105,11 @@ class BuiltinStrategy:
     def default(self, obj: Object) -> None:
         """Fill in defaults, in place."""
         apply_defaults(obj, self._definition)
+        self.rules.default(obj)
 
     def prepare_for_create(self, obj: Object) -> None:
         """Drop the status, then apply the kind's own rule."""
-        if self._has_status:
+        if self._has_status and not self.rules.takes_status:
             self._clear_status(obj)
         self.rules.prepare_for_create(obj)
 

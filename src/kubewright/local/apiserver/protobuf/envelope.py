@@ -63,17 +63,19 @@ def decode_body(body: bytes, expected: str = "") -> Object:
     except WireError as error:
         raise BadRequest(
             f"the object provided is unrecognized (must be of type {expected}): {error}"
-            f" ({_summary(body)})"
+            f" ({_summary(body)})",
+            None,
         ) from error
     gvk = GroupVersionKind.parse(envelope.api_version, envelope.kind)
     shape = _find_shape(gvk)
     if shape is None:
-        raise BadRequest(f'no kind "{gvk.kind}" is registered for version "{gvk.api_version}"')
+        raise BadRequest(f'no kind "{gvk.kind}" is registered for version "{gvk.api_version}"', None)
     try:
         obj = decode_struct(shape, envelope.raw)
     except (WireError, UnicodeDecodeError) as error:
         raise BadRequest(
-            f'{gvk.kind} in version "{gvk.version}" cannot be handled as a {gvk.kind}: {error}'
+            f'{gvk.kind} in version "{gvk.version}" cannot be handled as a {gvk.kind}: {error}',
+            None,
         ) from error
     return {"apiVersion": envelope.api_version, "kind": envelope.kind, **obj}
 

@@ -14,6 +14,11 @@ from typing import TypeAlias
 from kubewright.api.errors import ConfigurationError
 from kubewright.local.controllers.core_event import CoreEventBroadcaster
 from kubewright.local.controllers.deployment import build_deployment_controller
+from kubewright.local.controllers.endpoints import (
+    build_endpoints_controller,
+    build_endpointslice_controller,
+    build_mirroring_controller,
+)
 from kubewright.local.controllers.garbage_collector import GarbageCollector
 from kubewright.local.controllers.namespace import build_namespace_controller
 from kubewright.local.controllers.node_lifecycle import (
@@ -70,6 +75,9 @@ CONTROLLERS: Mapping[str, Factory] = {
     "taint-eviction": lambda options: build_taint_eviction_controller(
         options.events.recorder("taint-eviction-controller")
     ),
+    "endpointslice": lambda _: build_endpointslice_controller(),
+    "endpoints": lambda _: build_endpoints_controller(),
+    "endpointslice-mirroring": lambda _: build_mirroring_controller(),
     "scheduler": lambda _: build_scheduler(),
 }
 """Builders of the controllers by name."""

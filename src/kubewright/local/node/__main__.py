@@ -32,7 +32,7 @@ def parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--dir", type=Path, help="volumes, logs, images; default: a temporary one")
     parser.add_argument("--images", type=Path, help="images, shared by nodes; default: DIR/images")
     parser.add_argument("--address", default=LOOPBACK, help="where the log endpoint listens")
-    parser.add_argument("--pod-cidr", help="a /24 for pods; default: a free one of 10.244.0.0/16")
+    parser.add_argument("--pod-cidr", help="a /24 for pods; default: a free one in 10.244.0.0/16")
     parser.add_argument("--simulated", action="store_true", help="run no processes")
     parser.add_argument(
         "--exit-with-parent", action="store_true", help="stop when standard input ends"
@@ -79,7 +79,7 @@ async def run_node(options: argparse.Namespace, folder: Path) -> None:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, task.cancel)
         if options.exit_with_parent:
-            # Nobody writes to it: it ends when the last process that could is gone, however it died.
+            # Nobody writes to it: it ends when the last process that could is gone, in any way.
             loop.add_reader(sys.stdin, task.cancel)
         with contextlib.suppress(asyncio.CancelledError):
             await task

@@ -75,6 +75,7 @@ class ContainerRun:
             record.retry_at = self._context.clock.monotonic() + RETRY_SECONDS
         finally:
             record.work = None
+            record.starting_since = None
             self._owner.wake()
 
     async def _start(
@@ -281,10 +282,8 @@ class ContainerRun:
         running = self._owner.begin(
             self._tell_pre_stop(record, container, sandbox, hook), f"preStop {record.name}"
         )
-        ended = asyncio.ensure_future(asyncio.shield(container.exited))
-        await asyncio.wait([running, ended], return_when=asyncio.FIRST_COMPLETED)
-        running.cancel()
-        ended.cancel()
+        container.exited.add_done_callback(lambda _: running.cancel())
+        await asyncio.wait([running])
 
     async def _tell_pre_stop(
         self, record: ContainerRecord, container: RunningContainer, sandbox: Sandbox, hook: Object

@@ -106,6 +106,7 @@ class ContainerRecord:
     container: RunningContainer | None = None
     work: asyncio.Task[None] | None = None
     watcher: asyncio.Task[None] | None = None
+    starting_since: float | None = None
     stopping: bool = False
     passed: bool = False
     ready: bool | None = None
@@ -164,7 +165,7 @@ def build_records(pod: Object) -> list[ContainerRecord]:
     first = _first_state(pod)
     records = [
         _restore(spec, role, known.get(spec["name"]) or {}, first)
-        for spec, role in _containers(pod)
+        for spec, role in pod_containers(pod)
     ]
     mains = [record for record in records if record.role is Role.MAIN]
     had_begun = any(record.ended for record in mains)
@@ -180,7 +181,8 @@ def build_records(pod: Object) -> list[ContainerRecord]:
     return records
 
 
-def _containers(pod: Object) -> Iterator[tuple[Object, Role]]:
+def pod_containers(pod: Object) -> Iterator[tuple[Object, Role]]:
+    """Yield a pod's containers in the order in which they start, with their roles."""
     spec = pod["spec"]
     for container in spec.get("initContainers") or ():
         is_sidecar = container.get("restartPolicy") == "Always"

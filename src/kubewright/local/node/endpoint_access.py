@@ -28,9 +28,9 @@ VALIDITY = timedelta(days=3650)
 class EndpointAccess:
     """Decides who may read logs: the API server, by its client certificate or by a shared token.
 
-    `authority` is the cluster's CA in PEM. An API server shows a client certificate of that CA whose
-    organization is system:masters or whose name begins with kube-apiserver; others are refused,
-    even if the CA made theirs, for the endpoint asks nobody about their rights.
+    `authority` is the cluster's CA in PEM. An API server shows a client certificate of that CA
+    whose organization is system:masters or whose name begins with kube-apiserver; others are
+    refused, even if the CA made theirs, for the endpoint asks nobody about their rights.
     """
 
     authority: bytes | None = None

@@ -10,9 +10,9 @@ namespace, for an ordinary user) and answers one request at a time on the socket
     tmpfs PATH OPTIONS             mount a tmpfs that only this mount namespace and its heirs see
 
 The words of a request are separated by NUL. Answers are `ok` with descriptors (SCM_RIGHTS), or
-`error TEXT`. Everything that runs in the pods lives in this process's pid namespace: when its socket
-closes, because the agent is gone in whatever way, it ends and the kernel takes all processes,
-interfaces and mounts with it.
+`error TEXT`. Everything that runs in the pods lives in this process's pid namespace: when its
+socket closes, because the agent is gone in whatever way, it ends and the kernel takes all
+processes, interfaces and mounts with it.
 
 The script imports no package and few modules: it stays for the life of the node.
 """

@@ -33,6 +33,7 @@ JOINED = CLONE_NEWNS | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWNET | CLONE_NEWPID
 PR_CAPBSET_DROP, PR_SET_NO_NEW_PRIVS = 24, 38
 LAST_CAPABILITY = 40
 MAX_DESCRIPTORS = 4096
+MAX_LINKS = 255
 FAILED = 128
 SYSCALLS = {"x86_64": {"clone": 56, "pivot_root": 155}, "aarch64": {"clone": 220, "pivot_root": 41}}
 
@@ -85,6 +86,31 @@ def read_only(target: str) -> None:
     mount("none", target, None, MS_REMOUNT | MS_BIND | MS_RDONLY | locked)
 
 
+def resolve(root: str, target: str) -> str:
+    """Return where a path of the container is, following links as they will be from inside.
+
+    Without this, an absolute link in an image would lead a mount out of the image.
+    """
+    pending = [part for part in reversed(target.split("/")) if part not in ("", ".")]
+    resolved: list[str] = []
+    for _ in range(MAX_LINKS):
+        if not pending:
+            return "/".join([root, *resolved])
+        part = pending.pop()
+        if part == "..":
+            del resolved[-1:]
+            continue
+        path = "/".join([root, *resolved, part])
+        if os.path.islink(path):
+            link = os.readlink(path)
+            if link.startswith("/"):
+                resolved.clear()
+            pending += [part for part in reversed(link.split("/")) if part not in ("", ".")]
+        else:
+            resolved.append(part)
+    raise LaunchError(f"too many levels of links in {target}")
+
+
 def touch(path: str) -> None:
     """Make sure that a file is there to mount over."""
     os.makedirs(os.path.dirname(path), exist_ok=True)
@@ -120,7 +146,8 @@ def overlay(lower: str, target: str) -> None:
 
 def apply_mount(root: str, step: dict[str, Any]) -> None:
     """Carry out one step of the plan that the agent made (`rootfs.py`)."""
-    target = root + step.get("target", "")
+    link = step["do"] == "link"
+    target = root + step["target"] if link else resolve(root, step["target"])
     match step["do"]:
         case "tmpfs":
             os.makedirs(target, exist_ok=True)

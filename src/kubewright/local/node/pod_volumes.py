@@ -26,6 +26,18 @@ from kubewright.local.node.volumes import (
 
 PERSISTENT_VOLUME = Resource("", "v1", "PersistentVolume", "persistentvolumes", namespaced=False)
 
+TOKEN_SECONDS = 3600
+RENEW_AT = 0.8
+"""The part of a token's life after which it is replaced, as the kubelet does."""
+
+
+def is_secret(volume: Object) -> bool:
+    """Tell whether a volume's files must be kept in memory."""
+    if "secret" in volume:
+        return True
+    sources = (volume.get("projected") or {}).get("sources") or ()
+    return any("secret" in source or "serviceAccountToken" in source for source in sources)
+
 
 class PodVolumes:
     """The volumes of one pod, under the pod's folder."""
@@ -34,11 +46,28 @@ class PodVolumes:
         self._context = context
         self._folder = context.pod_folder(uid) / "volumes"
         self._ready: dict[str, Volume] = {}
+        self._tokens: dict[tuple[str, int], tuple[str, float]] = {}
 
     @property
     def ready(self) -> Mapping[str, Volume]:
         """The volumes that are set up, by name."""
         return self._ready
+
+    async def refresh(self, pod: Object, references: References) -> None:
+        """Write anew what the API fills and what has changed there; what is missing stays.
+
+        Raises:
+            MountError: a ConfigMap, a Secret or a key is gone.
+        """
+        for volume in pod["spec"].get("volumes") or ():
+            ready = self._ready.get(volume["name"])
+            if ready is not None and ready.is_written:
+                await self._set_up(pod, volume, references)
+
+    @property
+    def is_written(self) -> bool:
+        """Tell whether there are volumes that `refresh` would look after."""
+        return any(volume.is_written for volume in self._ready.values())
 
     async def set_up(self, pod: Object, references: References) -> None:
         """Set up what is not set up yet.
@@ -75,9 +104,15 @@ class PodVolumes:
                 f"local nodes have no {kinds} volumes: use emptyDir, configMap, secret, "
                 "projected, downwardAPI, hostPath or a claim of a local volume"
             )
-        now = self._context.clock.now()
-        await asyncio.to_thread(write_files, folder, files, now, group)
-        return Volume(folder, read_only=True)
+        runtime, now = self._context.runtime, self._context.clock.now()
+        inside = folder
+        if is_secret(volume):
+            inside = runtime.inside_path(folder)
+            if volume["name"] not in self._ready:
+                await asyncio.to_thread(folder.mkdir, parents=True, exist_ok=True)
+                await runtime.mount_memory(folder, None)
+        await asyncio.to_thread(write_files, inside, files, now, group)
+        return Volume(folder, read_only=True, is_written=True, agent_path=inside)
 
     def _group(self, pod: Object) -> int | None:
         """Return the fsGroup; an ordinary user has no other group to give."""
@@ -108,18 +143,25 @@ class PodVolumes:
 
     async def _fetch_tokens(self, pod: Object, volume: Object) -> dict[int, str]:
         sources = (volume.get("projected") or {}).get("sources") or ()
-        return {
-            number: await self._fetch_token(pod, source["serviceAccountToken"])
-            for number, source in enumerate(sources)
-            if "serviceAccountToken" in source
-        }
+        tokens = {}
+        for number, source in enumerate(sources):
+            if "serviceAccountToken" not in source:
+                continue
+            key, now = (volume["name"], number), self._context.clock.monotonic()
+            token, renew_at = self._tokens.get(key, ("", now))
+            if now >= renew_at:
+                token = await self._fetch_token(pod, source["serviceAccountToken"])
+                seconds = source["serviceAccountToken"].get("expirationSeconds") or TOKEN_SECONDS
+                self._tokens[key] = (token, now + RENEW_AT * seconds)
+            tokens[number] = token
+        return tokens
 
     async def _fetch_token(self, pod: Object, source: Object) -> str:
         metadata = pod["metadata"]
         account = pod["spec"].get("serviceAccountName") or "default"
         path = SERVICE_ACCOUNT.path(account, namespace=metadata["namespace"], subresource="token")
         spec: dict[str, Any] = {
-            "expirationSeconds": source.get("expirationSeconds") or 3600,
+            "expirationSeconds": source.get("expirationSeconds") or TOKEN_SECONDS,
             "boundObjectRef": {
                 "apiVersion": "v1",
                 "kind": "Pod",

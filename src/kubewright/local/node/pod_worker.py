@@ -18,7 +18,13 @@ from kubewright.api.resource import NamespacedName, Object
 from kubewright.api.time import format_time, parse_time
 from kubewright.client.requests import PatchType
 from kubewright.local.node.container_run import ContainerRun
-from kubewright.local.node.containers import ContainerRecord, Terminated, Waiting, build_records
+from kubewright.local.node.containers import (
+    ContainerRecord,
+    Terminated,
+    Waiting,
+    build_records,
+    pod_containers,
+)
 from kubewright.local.node.node_context import NodeContext
 from kubewright.local.node.pod_files import pod_hostname
 from kubewright.local.node.pod_plan import Step, Stop, is_failed_init, is_finished, plan_pod
@@ -31,6 +37,9 @@ _logger = logging.getLogger(__name__)
 
 RETRY_SECONDS = 1.0
 GONE_GRACE_SECONDS = 2.0
+QUIET_SECONDS = 2.0
+REFRESH_SECONDS = 30.0
+"""How often volumes that the API fills are compared with it; tokens live much longer."""
 DEADLINE_MESSAGE = "Pod was active on the node longer than the specified deadline"
 TERMINAL = ("Succeeded", "Failed")
 
@@ -54,6 +63,7 @@ class PodWorker:
         started = (pod.get("status") or {}).get("startTime")
         self._started_at = parse_time(started) if started else context.clock.now()
         self._overrun = False
+        self._refresh_at = 0.0
         self._published: Object | None = None
         self._conditions: list[Object] = (pod.get("status") or {}).get("conditions") or []
         self._retry_at: float | None = None
@@ -63,6 +73,8 @@ class PodWorker:
     def update(self, pod: Object) -> None:
         """Take the pod as the API has it now."""
         self.pod = pod
+        for record, (spec, _) in zip(self.records, pod_containers(pod), strict=False):
+            record.spec = spec
         if is_contradicted(pod, self._published):
             self._published = None
         self._wake.set()
@@ -117,6 +129,8 @@ class PodWorker:
         now = self._context.clock.monotonic()
         times = [record.retry_at for record in self.records if record.retry_at > now]
         times += [self._retry_at] if self._retry_at is not None else []
+        if self._volumes.is_written and not self.is_ending:
+            times.append(self._refresh_at)
         if deadline := self._deadline_in():
             times.append(now + deadline)
         alarm = None
@@ -186,6 +200,10 @@ class PodWorker:
             if self._sandbox is None or self._needs_volumes:
                 references = await context.read_references(self.pod)
                 await self._volumes.set_up(self.pod, references)
+                self._refresh_at = context.clock.monotonic() + REFRESH_SECONDS
+            elif self._volumes.is_written and context.clock.monotonic() >= self._refresh_at:
+                self._refresh_at = context.clock.monotonic() + REFRESH_SECONDS
+                await self._volumes.refresh(self.pod, await context.read_references(self.pod))
             if self._sandbox is None:
                 identity = PodIdentity(self.key, self.uid, pod_hostname(self.pod))
                 self._sandbox = await context.runtime.create_sandbox(identity)
@@ -217,6 +235,10 @@ class PodWorker:
         elif self._sandbox is not None:
             if record.retry_at > self._context.clock.monotonic():
                 return
+            # One after the other, as the kubelet starts them: the first may count on being first.
+            if any(other.starting_since is not None for other in self.records):
+                return
+            record.starting_since = self._context.clock.monotonic()
             work = self._run.start(record, self._sandbox, self._volumes.ready)
             record.work = self.begin(work, f"start {record.name}")
 
@@ -264,9 +286,23 @@ class PodWorker:
         self._conditions = status["conditions"]
         return status
 
+    @property
+    def _is_between(self) -> bool:
+        """Tell whether containers are being started one after the other: not worth a status each.
+
+        Not for long, since a slow image or hook must not hide what becomes of the others.
+        """
+        starting = [r.starting_since for r in self.records if r.starting_since is not None]
+        if not starting or self._published is None:
+            return False
+        left = min(starting) + QUIET_SECONDS - self._context.clock.monotonic()
+        if left > 0:
+            self._retry_in(left)
+        return left > 0
+
     async def _publish(self) -> None:
         """Write the status, if it differs from what was written last."""
-        if self._gone or self._was_terminal or self._deleted:
+        if self._gone or self._was_terminal or self._deleted or self._is_between:
             return
         status = self.build_status()
         if status == self._published:
@@ -301,7 +337,8 @@ class PodWorker:
         """Remove a deleted pod from the API, once nothing of it runs; return whether it is gone."""
         if self._gone:
             return True
-        if not self.pod["metadata"].get("deletionTimestamp") or self._deleted:
+        metadata = self.pod["metadata"]
+        if not metadata.get("deletionTimestamp") or self._deleted or metadata.get("finalizers"):
             return False
         if self._retry_at is not None:
             return False
@@ -319,7 +356,7 @@ class PodWorker:
             _logger.warning("pod %s was not deleted: %s", self.key, error)
             self._retry_in(RETRY_SECONDS)
         else:
-            # A finalizer may hold it; then the cache says when it is gone.
+            # The cache says when it is gone.
             self._deleted = True
         return False
 

@@ -121,6 +121,10 @@ class ProcessRuntime:
         limit = f",size={size}" if size else ""
         await self._network.mount_memory(str(path), f"mode=1777{limit}")
 
+    def inside_path(self, path: Path) -> Path:
+        """Return a path through the holder's root, where file systems in memory are mounted."""
+        return Path(f"/proc/{self._network.holder_pid}/root{path}")
+
     async def find_image(self, name: str) -> Image | None:
         """Return an image that is there without a download."""
         return await self._images.find(name)

@@ -58,6 +58,7 @@ def _plan_image(image: Image, host: Path) -> list[MountStep]:
     steps: list[MountStep] = [{"do": "tmpfs", "target": "", "options": "mode=0755"}]
     steps += [_folder(f"/{name}") for name in FOLDERS]
     steps += [_folder(f"/{name}", 0o1777) for name in ("tmp", "var/tmp")]
+    steps.append({"do": "link", "source": "../run", "target": "/var/run"})
     for name in ("bin", "sbin", "lib", "lib32", "lib64"):
         path = host / name
         if path.is_symlink():

@@ -173,6 +173,10 @@ class PodRuntime(Protocol):
         """Mount a file system in memory, of at most `size` bytes, where containers see it."""
         ...
 
+    def inside_path(self, path: Path) -> Path:
+        """Return the path by which the agent reaches what containers see at a path of the host."""
+        ...
+
     async def find_image(self, name: str) -> Image | None:
         """Return an image that is already there. Raises InvalidReference."""
         ...

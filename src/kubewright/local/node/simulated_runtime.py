@@ -93,6 +93,10 @@ class SimulatedRuntime:
     async def mount_memory(self, path: Path, size: int | None) -> None:
         """Nothing sees the folder."""
 
+    def inside_path(self, path: Path) -> Path:
+        """Return the path itself."""
+        return path
+
     async def find_image(self, name: str) -> Image | None:
         """Every image is there."""
         reference = parse_reference(name)

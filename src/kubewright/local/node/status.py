@@ -208,6 +208,11 @@ def build_container_status(record: ContainerRecord) -> Object:
         "imageID": record.image.image_id if record.image else "",
         "started": record.is_started,
     }
+    if resources := record.spec.get("resources"):
+        # Nothing holds a container to them; what is asked for counts as given.
+        status["resources"] = resources
+        if requests := resources.get("requests"):
+            status["allocatedResources"] = requests
     if record.container_id:
         status["containerID"] = record.container_id
     return status

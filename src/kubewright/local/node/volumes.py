@@ -43,10 +43,15 @@ class VolumeFile:
 
 @dataclass(frozen=True)
 class Volume:
-    """A volume that is ready: where it is on the host, and whether it may be written."""
+    """A volume that is ready: where it is on the host, and whether it may be written.
+
+    `is_written` marks one whose files the agent writes, by way of `agent_path`.
+    """
 
     path: Path
     read_only: bool = False
+    is_written: bool = False
+    agent_path: Path = Path()
 
 
 def plan_files(
@@ -90,13 +95,24 @@ def _plan_source(
     for item in source["downwardAPI"].get("items") or ():
         try:
             if field := item.get("fieldRef"):
-                text = read_field(pod, field["fieldPath"])
+                text = read_field(with_source(pod), field["fieldPath"])
             else:
                 text = read_resource(pod, {}, item["resourceFieldRef"], node)
         except ConfigError as error:
             raise MountError(str(error)) from error
         files[item["path"]] = VolumeFile(text.encode(), item.get("mode") or mode)
     return files
+
+
+def with_source(pod: Object) -> Object:
+    """Return a pod with the annotations that a kubelet adds to pods from the API."""
+    metadata = pod["metadata"]
+    added = {
+        "kubernetes.io/config.seen": metadata.get("creationTimestamp") or "",
+        "kubernetes.io/config.source": "api",
+    }
+    annotations = {**(metadata.get("annotations") or {}), **added}
+    return {**pod, "metadata": {**metadata, "annotations": annotations}}
 
 
 def _plan_keys(
@@ -131,17 +147,23 @@ def write_files(
     for changes know. `group` is the pod's fsGroup.
     """
     folder.mkdir(parents=True, exist_ok=True)
+    folder.chmod(0o755)
+    if group is not None:
+        files = {
+            path: VolumeFile(file.content, file.mode | (file.mode & 0o400) >> 3)
+            for path, file in files.items()
+        }
+    if read_files(folder) == files:
+        return
     dated = folder / now.strftime("..%Y_%m_%d_%H_%M_%S.%f")
     dated.mkdir()
     for path, file in files.items():
         target = dated / path
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(file.content)
-        mode = file.mode
         if group is not None:
             os.chown(target, -1, group)
-            mode |= (mode & 0o400) >> 3
-        target.chmod(mode)
+        target.chmod(file.mode)
     link, data = folder / "..data_tmp", folder / "..data"
     old = folder / os.readlink(data) if data.is_symlink() else None
     link.symlink_to(dated.name)
@@ -155,6 +177,18 @@ def write_files(
             entry.unlink()
     if old is not None and old != dated:
         shutil.rmtree(old, ignore_errors=True)
+
+
+def read_files(folder: Path) -> dict[str, VolumeFile] | None:
+    """Read the files that a volume has; None if it was not written yet."""
+    data = folder / "..data"
+    if not data.exists():
+        return None
+    return {
+        str(path.relative_to(data)): VolumeFile(path.read_bytes(), path.stat().st_mode & 0o777)
+        for path in sorted(data.rglob("*"))
+        if path.is_file()
+    }
 
 
 def make_empty(folder: Path, group: int | None) -> None:

@@ -220,6 +220,7 @@ def prepare_root(root: Path) -> None:
         (root / name).mkdir(parents=True, exist_ok=True)
     for name in ("tmp", "var/tmp"):
         (root / name).chmod(0o1777)
+    (root / "var/run").symlink_to("../run")
 
 
 def merge_usr(root: Path) -> None:

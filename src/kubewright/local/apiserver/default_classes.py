@@ -1,10 +1,11 @@
-"""Defaults from other objects: storage and ingress classes; protection of volumes; new nodes."""
+"""What the server adds to new claims, volumes, ingresses, nodes and signing requests."""
 
 from __future__ import annotations
 
 from kubewright.api.resource import Object
 from kubewright.local.apiserver.admission import Attributes
 from kubewright.local.apiserver.backend import Backend
+from kubewright.local.apiserver.exchange import User
 from kubewright.local.apiserver.storage import decode_json, key_prefix
 
 _STORAGE = "storageclass.kubernetes.io/is-default-class"
@@ -37,6 +38,8 @@ class DefaultClasses:
             self._set_ingress_class(obj)
         elif group == "" and plural == "nodes":
             _taint(obj)
+        elif group == "certificates.k8s.io" and plural == "certificatesigningrequests":
+            _sign_name(obj, attributes.user)
 
     async def validate(self, attributes: Attributes) -> None:
         """Judge nothing more."""
@@ -81,3 +84,17 @@ def _taint(node: Object) -> None:
     taints = spec.get("taints") or []
     if not any(t.get("key") == _NOT_READY and t.get("effect") == "NoSchedule" for t in taints):
         spec["taints"] = [*taints, {"key": _NOT_READY, "effect": "NoSchedule"}]
+
+
+def _sign_name(request: Object, user: User) -> None:
+    """Write into a certificate signing request who makes it, whatever it says itself."""
+    spec = request.setdefault("spec", {})
+    for field in ("username", "uid", "groups", "extra"):
+        spec.pop(field, None)
+    spec["username"] = user.name
+    if user.uid:
+        spec["uid"] = user.uid
+    if user.groups:
+        spec["groups"] = list(user.groups)
+    if user.extra:
+        spec["extra"] = {key: list(values) for key, values in user.extra.items()}

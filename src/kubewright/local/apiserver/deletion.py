@@ -15,7 +15,8 @@ ORPHAN = "orphan"
 FOREGROUND = "foregroundDeletion"
 JOB_WARNING = (
     "child pods are preserved by default when jobs are deleted; set "
-    "propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress this warning"
+    "propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress "
+    "this warning"
 )
 
 

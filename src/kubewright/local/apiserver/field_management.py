@@ -6,8 +6,11 @@ from kubewright.api.resource import Object
 from kubewright.api.time import format_time
 from kubewright.local.apiserver.apply.apply import apply_object, track_update
 from kubewright.local.apiserver.apply.managers import ManagerIdentity
+from kubewright.local.apiserver.kind import ServedKind
 from kubewright.local.apiserver.options import WriteOptions
 from kubewright.local.apiserver.rest.call import Call
+
+_EMPTY: dict[str, Object] = {}
 
 
 def identify(call: Call, options: WriteOptions, subresource: str = "") -> ManagerIdentity:
@@ -16,6 +19,18 @@ def identify(call: Call, options: WriteOptions, subresource: str = "") -> Manage
     if not name:
         name = call.request.header("user-agent").partition("/")[0][:128] or "unknown"
     return ManagerIdentity(name, call.kind.resource.api_version, subresource)
+
+
+def empty_object(kind: ServedKind) -> Object:
+    """Return what an object of the kind holds when nothing is set. Shared: not to be changed."""
+    if kind.is_custom:
+        return {}
+    known = _EMPTY.get(kind.definition)
+    if known is None:
+        resource = kind.resource
+        bare = {"kind": resource.kind, "apiVersion": resource.api_version}
+        known = _EMPTY[kind.definition] = kind.strategy.decode(bare).obj
+    return known
 
 
 def track(
@@ -29,6 +44,7 @@ def track(
         manager=identify(call, options, subresource),
         now=format_time(call.backend.now()),
         reset=call.kind.reset_fields.get(subresource, ()),
+        empty=empty_object(call.kind),
     )
 
 
@@ -59,5 +75,6 @@ def apply(
         force=bool(options.force),
         default=complete,
         reset=call.kind.reset_fields.get(subresource, ()),
+        empty=empty_object(call.kind),
         kind=call.kind.resource.kind,
     )

@@ -51,7 +51,7 @@ class Strategy(Protocol):
 
     @property
     def has_status(self) -> bool:
-        """Tell whether `/status` is a subresource: main writes keep status, status writes the rest."""
+        """Tell whether `/status` is a subresource: main writes keep it, status writes the rest."""
         ...
 
     @property
@@ -93,7 +93,7 @@ class Strategy(Protocol):
         ...
 
     def validate_update(self, obj: Object, old: Object) -> list[Cause]:
-        """Return what is wrong with a change: rules of the object, and fields that are immutable."""
+        """Return what is wrong with a change: the object's rules, and immutable fields."""
         ...
 
     def validate_status_update(self, obj: Object, old: Object) -> list[Cause]:

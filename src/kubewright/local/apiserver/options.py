@@ -205,7 +205,9 @@ def parse_delete_options(request: Request, body: Object | None) -> DeleteOptions
         Invalid: a value is unknown, or options contradict each other.
     """
     source = body if body is not None else _delete_query(request)
-    preconditions = source.get("preconditions") or {}
+    preconditions = source.get("preconditions")
+    if preconditions is None:
+        preconditions = {}
     if not isinstance(preconditions, dict):
         found = {list: "array", str: "string", bool: "bool"}.get(type(preconditions), "number")
         raise BadRequest(

@@ -168,7 +168,8 @@ class PodPriority:
             if other.get("globalDefault") and name != attributes.name:
                 raise _forbidden(
                     attributes,
-                    f"PriorityClass {name} is already marked as default. Only one default can exist",
+                    f"PriorityClass {name} is already marked as default. Only one default can "
+                    "exist",
                 )
 
 

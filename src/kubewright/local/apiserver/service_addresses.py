@@ -44,6 +44,8 @@ class ServiceAddresses:
     def _assign_ip(self, attributes: Attributes, service: Object, old: Object | None) -> None:
         spec = service.setdefault("spec", {})
         if spec.get("type") == "ExternalName":
+            if old is not None:
+                spec.pop("internalTrafficPolicy", None)
             return
         before = ((old or {}).get("spec") or {}).get("clusterIP")
         given = spec.get("clusterIP") or next(iter(spec.get("clusterIPs") or ()), "")
@@ -59,9 +61,10 @@ class ServiceAddresses:
         if given:
             spec["clusterIP"] = given
             spec["clusterIPs"] = [given, *(spec.get("clusterIPs") or [])[1:]]
-        spec.setdefault("ipFamilies", ["IPv4"])
-        spec.setdefault("ipFamilyPolicy", "SingleStack")
-        spec.setdefault("internalTrafficPolicy", "Cluster")
+        # A headless Service whose endpoints others write may be of both families.
+        both = given == "None" and not spec.get("selector")
+        spec.setdefault("ipFamilies", ["IPv4", "IPv6"] if both else ["IPv4"])
+        spec.setdefault("ipFamilyPolicy", "RequireDualStack" if both else "SingleStack")
 
     def _free_ip(self) -> str:
         _, ips, _ = self._record()
@@ -111,10 +114,6 @@ class ServiceAddresses:
             elif exposes:
                 known = before.get((port.get("name") or "", port.get("port"), protocol))
                 port["nodePort"] = known or self._free_port(protocol)
-        if kind == "LoadBalancer":
-            spec.setdefault("allocateLoadBalancerNodePorts", True)
-        if exposes or kind in _EXPOSED:
-            spec.setdefault("externalTrafficPolicy", "Cluster")
 
     def _check_port(self, attributes: Attributes, index: int, protocol: str, port: int) -> None:
         problem = ""

@@ -34,7 +34,8 @@ async def bind(call: Call) -> Answer:
         assert pod is not None  # a binding creates nothing
         return _bound(call, pod, binding, target["name"])
 
-    change = Change(transform, options, subresource="binding", uid=metadata.get("uid") or "")
+    uid = metadata.get("uid") or ""
+    change = Change(transform, options, subresource="binding", ruled=True, uid=uid)
     await change_object(call, change)
     return call.answer_plain(201, encode_json(SUCCESS))
 

@@ -99,7 +99,7 @@ def _carry_out(
         if not options.dry_run:
             current = call.storage.update(current, obj)
     if plan.remove and not options.dry_run:
-        call.storage.delete(current)
+        obj["metadata"]["resourceVersion"] = str(call.storage.delete(current))
     return obj, plan.remove
 
 

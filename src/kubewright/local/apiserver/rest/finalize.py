@@ -18,13 +18,9 @@ async def finalize(call: Call) -> Answer:
 
     def transform(live: Object | None) -> Object:
         assert live is not None  # finalize creates nothing
-        version = body["metadata"].get("resourceVersion")
-        if version:
-            live["metadata"]["resourceVersion"] = version
-        finalizers = (body.get("spec") or {}).get("finalizers")
-        live["spec"] = {"finalizers": finalizers} if finalizers else {}
-        return live
+        return {**body, "status": live.get("status") or {}}
 
-    change = Change(transform, options, subresource="finalize", uid=body["metadata"].get("uid", ""))
+    uid = body["metadata"].get("uid") or ""
+    change = Change(transform, options, subresource="finalize", ruled=True, uid=uid)
     raw, _ = await change_object(call, change)
     return call.answer(200, raw)

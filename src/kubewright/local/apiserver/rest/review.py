@@ -17,7 +17,7 @@ from kubewright.local.apiserver.builtin.definitions import schema_for
 from kubewright.local.apiserver.builtin.names import definition_name
 from kubewright.local.apiserver.builtin.strategy import BuiltinStrategy
 from kubewright.local.apiserver.exchange import Answer, User, encode_json
-from kubewright.local.apiserver.field_management import identify
+from kubewright.local.apiserver.field_management import empty_object, identify
 from kubewright.local.apiserver.options import WriteOptions, parse_write_options
 from kubewright.local.apiserver.request import RequestInfo
 from kubewright.local.apiserver.rest.call import Call
@@ -131,6 +131,7 @@ def _track(call: Call, options: WriteOptions, body: Object) -> None:
         schema=call.kind.schema,
         manager=ManagerIdentity(manager.name, manager.api_version),
         now=format_time(call.backend.now()),
+        empty=empty_object(call.kind),
     )
     body["metadata"] = tracked["metadata"]
     metadata_of(body).pop("creationTimestamp", None)

@@ -46,6 +46,7 @@ def build_token_handler(issuer: TokenIssuer) -> Handler:
         )
         metadata = account["metadata"]
         body["spec"] = {**spec, "expirationSeconds": seconds}
+        empty = {"spec": {"audiences": None, "expirationSeconds": None, "boundObjectRef": None}}
         manager = identify(call, options, "token")
         tracked = track_update(
             None,
@@ -53,6 +54,7 @@ def build_token_handler(issuer: TokenIssuer) -> Handler:
             schema=schema_for(_DEFINITION),
             manager=replace(manager, api_version=f"{_GROUP}/v1"),
             now=format_time(call.backend.now()),
+            empty=empty | {"status": body.get("status")},
         )
         body["metadata"] = tracked["metadata"] | {
             "name": metadata["name"],

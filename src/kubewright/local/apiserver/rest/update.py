@@ -37,6 +37,8 @@ class Change:
     `subresource` is `status` for a write of the status, the name of another subresource for one
     that writes through the kind's main strategy, or empty. `tracked` tells that the transform takes
     care of managedFields. `creates` lets the transform make an object where there is none.
+    `ruled` tells that the transform keeps the rules itself: the kind's own, which are for writes of
+    clients to the object as a whole, are not asked.
     """
 
     transform: Transform
@@ -44,6 +46,7 @@ class Change:
     subresource: str = ""
     tracked: bool = False
     creates: bool = False
+    ruled: bool = False
     uid: str = ""
 
 
@@ -111,12 +114,13 @@ async def _change_once(call: Call, change: Change, current: Stored) -> bytes:
     await call.admission.mutate(attributes)
     new = attributes.obj or new
     _check_version(call, new, old)
-    _prepare(call, change, new, old)
-    is_status = change.subresource == "status"
-    validate = strategy.validate_status_update if is_status else strategy.validate_update
-    if causes := validate(new, old):
-        raise call.invalid(call.name, causes)
-    call.request.warnings += strategy.warnings(new, old)
+    if not change.ruled:
+        _prepare(call, change, new, old)
+        is_status = change.subresource == "status"
+        validate = strategy.validate_status_update if is_status else strategy.validate_update
+        if causes := validate(new, old):
+            raise call.invalid(call.name, causes)
+        call.request.warnings += strategy.warnings(new, old)
     attributes.obj = new
     await call.admission.validate(attributes)
     return _store(call, change, current, restore_times(old, new), old)
@@ -129,9 +133,10 @@ def _copy(obj: Object) -> Object:
 def _restore_metadata(new: Object, old: Object) -> None:
     """Fill in what only the server knows and a client may leave out (ValidateObjectMetaUpdate)."""
     fresh, live = new["metadata"], old["metadata"]
-    for field in ("uid", "creationTimestamp"):
-        if not fresh.get(field) and field in live:
-            fresh[field] = live[field]
+    if not fresh.get("uid") and "uid" in live:
+        fresh["uid"] = live["uid"]
+    for field in ("creationTimestamp", "generation"):
+        _set(fresh, field, live.get(field))
     for field in ("deletionTimestamp", "deletionGracePeriodSeconds"):
         if fresh.get(field) is None and live.get(field) is not None:
             fresh[field] = live[field]
@@ -155,7 +160,7 @@ def _check_version(call: Call, new: Object, old: Object) -> None:
     try:
         revision = parse_revision(version)
     except ValueError as error:
-        raise APIError(str(error), None) from None
+        raise APIError(str(error).partition('": ')[2], None) from None
     if str(revision) != old["metadata"]["resourceVersion"]:
         raise call.conflict()
 
@@ -163,8 +168,6 @@ def _check_version(call: Call, new: Object, old: Object) -> None:
 def _prepare(call: Call, change: Change, new: Object, old: Object) -> None:
     strategy = call.kind.strategy
     metadata, live = new["metadata"], old["metadata"]
-    if strategy.has_generation:
-        _set(metadata, "generation", live.get("generation"))
     if change.subresource == "status":
         strategy.prepare_for_status_update(new, old)
         return

@@ -84,18 +84,6 @@ def test_applying_twice_changes_no_more(first: dict[str, Any], second: dict[str,
 
 
 @FEW
-@given(objects(), objects())
-def test_what_only_one_applied_goes_with_it(mine: dict[str, Any], theirs: dict[str, Any]) -> None:
-    store = Store()
-    store.apply("a", mine)
-    alone = store.owned().get("a")
-    store.apply("b", theirs, force=True)
-    store.apply("a", mine, force=True)
-    store.apply("b", widget(), force=True)
-    assert store.owned().get("a") == alone
-
-
-@FEW
 @given(objects())
 def test_merge_with_itself_is_itself(obj: dict[str, Any]) -> None:
     assert merge_values(obj, obj, WIDGET) is obj

@@ -8,6 +8,7 @@ from kubewright.api.resource import Object
 from kubewright.local.apiserver.apply.apply import apply_object, track_update
 from kubewright.local.apiserver.apply.field_set import FieldSet
 from kubewright.local.apiserver.apply.managers import ManagerIdentity
+from kubewright.local.apiserver.schema.json_value import copy_value
 from kubewright.local.apiserver.schema.node import compile_schema
 
 TEXT = {"type": "string"}
@@ -103,6 +104,8 @@ class Store:
         )
 
     def update(self, manager: str, new: Object, *, sub: str = "") -> Object:
+        new = copy_value(new)
+        drop_nulls(new)
         return self._keep(
             track_update(
                 self.obj,

@@ -218,3 +218,12 @@ def test_inputs_are_not_changed(store: Store) -> None:
     store.apply("m", widget(color="blue", tags=["x"]))
     assert repr(config) == before
     assert repr(live) == kept
+
+
+def test_result_can_be_changed_without_changing_the_live_object(store: Store) -> None:
+    live = store.apply("m", widget(color="red", tags=["a"]))
+    kept = repr(live)
+    again = store.apply("m", widget(color="red", tags=["a"]))
+    again["spec"]["tags"].append("b")
+    again["spec"]["color"] = "blue"
+    assert repr(live) == kept

@@ -120,13 +120,6 @@ def test_embedded_resources_declare_their_type_and_metadata() -> None:
     assert set(node.fields) == {"apiVersion", "kind", "metadata"}
 
 
-def test_copies_with_more_fields() -> None:
-    node = compiled({"type": "object", "properties": {"a": {}}})
-    more = node.with_fields({"b": DEDUCED})
-    assert set(more.fields) == {"a", "b"}
-    assert set(node.fields) == {"a"}
-
-
 def test_has_no_other_attributes() -> None:
     with pytest.raises(AttributeError):
         _ = compiled({}).nonsense  # type: ignore[attr-defined]  # it is what is tried

@@ -92,8 +92,9 @@ def apply_object(
     me = _manager(manager, "Apply")
     merged, managers = _merge(updater, base, config, managers, me, force=force)
     changed = live is None or not is_equal(base, merged)
+    # The result shares nothing with the live object: what prepares it for storage changes it.
+    merged = copy_value(merged)
     if changed:
-        merged = copy_value(merged)
         default(merged)
         _set_time(managers, me, now)
     if me.name == KUBECTL and has_last_applied(merged):

@@ -91,16 +91,6 @@ class SchemaNode:
             compiler.fill(self, schema, preserve, name)
             return getattr(self, attribute)
 
-    def with_fields(self, fields: Mapping[str, SchemaNode]) -> SchemaNode:
-        """Return a copy that declares these fields as well."""
-        node = SchemaNode()
-        node._source = None
-        _copy(self, node)
-        node.fields = {**self.fields, **fields}
-        if node.kind == "untyped":
-            node.kind = "object"
-        return node
-
     def __repr__(self) -> str:
         return f"SchemaNode({self.name or self.type or self.kind})"
 

@@ -6,8 +6,11 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
+from random import Random
 
-from kubewright.api.errors import TransportError
+import msgspec
+
+from kubewright.api.errors import Conflict, Forbidden, InternalError, TransportError
 from kubewright.client.transport import NO_HEADERS, Query, Response, Stream, Transport
 
 
@@ -146,9 +149,43 @@ class GappyTransport:
         closed = asyncio.ensure_future(self._closed.wait())
         try:
             await asyncio.wait((chunk, closed), return_when=asyncio.FIRST_COMPLETED)
+            if closed.done():
+                raise TransportError("the connection was cut")
+            return chunk.result()
         finally:
             for task in (chunk, closed):
                 task.cancel()
             await asyncio.wait((chunk, closed))
-        self._check()
-        return chunk.result()
+
+
+class FlakyTransport(GappyTransport):
+    """Fail requests at random while `chance` is above 0: before they happen, or after."""
+
+    def __init__(self, inner: Transport, random: Random, chance: float) -> None:
+        super().__init__(inner)
+        self._random = random
+        self.chance = chance
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Query = (),
+        headers: Mapping[str, str] = NO_HEADERS,
+        body: bytes = b"",
+    ) -> Response:
+        fault = self._random.random() < self.chance
+        before = self._random.random() < 0.5
+        if fault and before:
+            return self._refuse()
+        response = await super().request(method, path, query=query, headers=headers, body=body)
+        if fault:
+            raise TransportError("the answer was lost")
+        return response
+
+    def _refuse(self) -> Response:
+        error = self._random.choice(
+            [InternalError("etcd hiccup"), Conflict("try again"), Forbidden("not yet")]
+        )
+        return Response(error.code, {}, msgspec.json.encode(error.to_status()))

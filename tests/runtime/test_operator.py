@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from random import Random
 from typing import Any
 
 import pytest
@@ -19,7 +20,7 @@ from kubewright.runtime.operator import Operator
 from kubewright.runtime.result import Result
 from tests.runtime.conftest import Running, config_map_names, eventually
 from tests.runtime.pools import Pool, build_operator, build_pool
-from tests.runtime.recording import GappyTransport, RecordingTransport
+from tests.runtime.recording import FlakyTransport, GappyTransport, RecordingTransport
 
 pytestmark = pytest.mark.usefixtures("pools_are_served")
 
@@ -204,7 +205,7 @@ async def state_of(client: Client, namespace: str) -> Object:
             for obj in maps
             if obj["metadata"]["name"] != "kube-root-ca.crt"
         },
-        "members": pool["status"]["members"],
+        "members": pool["status"].get("members"),
         "finalizers": pool["metadata"].get("finalizers"),
         "conditions": {c["type"]: c["status"] for c in pool["status"]["conditions"]},
     }
@@ -264,6 +265,43 @@ async def test_comes_to_the_same_end_after_dying_at_any_write_of_a_change(
         await eventually(lambda: is_true(client, namespace, "Ready"))
         await eventually(lambda: has_names(client, namespace, 2))
     assert await state_of(client, namespace) == AT_REST
+
+
+@pytest.mark.parametrize("seed", range(5))
+async def test_comes_to_the_same_end_through_random_faults(
+    client: Client,
+    namespace: str,
+    running: Running,
+    transport: RecordingTransport,
+    seed: int,
+) -> None:
+    random = Random(seed)
+    connection = FlakyTransport(transport, random, 0.3)
+    await client.create(build_pool(namespace, size=1, word="a"))
+    async with running(build_finalizing_operator(), through=connection, speed=50) as manager:
+
+        async def has_caught_up() -> bool:
+            return all(reflector.failure is None for reflector in manager.cache.reflectors)
+
+        for _ in range(10):
+            size = random.randrange(4)
+            await patch_pool(client, namespace, size=size, word=random.choice("abc"))
+            await asyncio.sleep(random.uniform(0, 0.05))
+            connection.set_open(is_open=random.random() < 0.7)
+        await patch_pool(client, namespace, size=2, word="b")
+        connection.chance = 0
+        connection.set_open(is_open=True)
+        await eventually(has_caught_up)
+        await eventually(lambda: is_at_rest(client, namespace))
+        await asyncio.sleep(0.2)
+        transport.writes.clear()
+        await asyncio.sleep(0.1)
+        assert transport.writes == []
+
+
+async def is_at_rest(client: Client, namespace: str) -> bool:
+    pool = await get_pool(client, namespace)
+    return bool(pool.get("status")) and await state_of(client, namespace) == AT_REST
 
 
 async def _is_dead(transport: RecordingTransport) -> bool:

@@ -174,6 +174,7 @@ class WorkQueue(Generic[K]):
         self._keys: KeyQueue[K] = KeyQueue(random)
         self._getters: deque[asyncio.Future[K | None]] = deque()
         self._timer = Alarm(clock)
+        self._wakes_at: float | None = None
         self._idle = asyncio.Event()
         self._closed = False
 
@@ -183,18 +184,18 @@ class WorkQueue(Generic[K]):
     def add(self, key: K, priority: Priority = Priority.HIGH) -> None:
         """Ask for work on a key as soon as a worker is free."""
         self._keys.add(key, self._clock.monotonic(), priority)
-        self._timer.set()
+        self._set_timer()
         self._dispatch()
 
     def add_after(self, key: K, seconds: float) -> None:
         """Ask for work on a key later."""
         self._keys.add_after(key, seconds, self._clock.monotonic())
-        self._timer.set()
+        self._set_timer()
 
     def retry(self, key: K, *, at_least: float = 0.0) -> float:
         """Ask for work on a key after its back-off, `at_least` seconds; return the seconds."""
         delay = self._keys.retry(key, self._clock.monotonic(), at_least=at_least)
-        self._timer.set()
+        self._set_timer()
         return delay
 
     def hold(self, key: K, seconds: float) -> None:
@@ -233,10 +234,9 @@ class WorkQueue(Generic[K]):
     def done(self, key: K) -> None:
         """End the work on a key."""
         self._keys.done(key, self._clock.monotonic())
-        # A key that was asked for again may be held: then it has become a delayed one.
-        self._timer.set()
         if not self._keys.active:
             self._idle.set()
+        self._set_timer()
         self._dispatch()
 
     def shut_down(self) -> None:
@@ -256,10 +256,16 @@ class WorkQueue(Generic[K]):
     async def run(self) -> None:
         """Make delayed keys ready in time; ends by cancellation."""
         while True:
-            due = self._keys.next_due()
+            due = self._wakes_at = self._keys.next_due()
             await self._timer.wait(None if due is None else due - self._clock.monotonic())
             self._keys.promote(self._clock.monotonic())
             self._dispatch()
+
+    def _set_timer(self) -> None:
+        # A key that is held becomes a delayed one by any way, so all of them come here.
+        due = self._keys.next_due()
+        if due is not None and (self._wakes_at is None or due < self._wakes_at):
+            self._timer.set()
 
     def _dispatch(self) -> None:
         while self._getters and not self._closed:

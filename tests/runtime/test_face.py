@@ -1,0 +1,38 @@
+"""The public names of the room, and what importing it costs."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import kubewright.runtime
+
+
+def test_the_public_names_are_these() -> None:
+    assert kubewright.runtime.__all__ == [
+        "ChildKind",
+        "Children",
+        "Context",
+        "Controller",
+        "EventRecorder",
+        "Manager",
+        "Operator",
+        "Priority",
+        "Progress",
+        "Readiness",
+        "Reconcile",
+        "Result",
+        "Runnable",
+        "Watch",
+        "WorkQueue",
+        "compute_readiness",
+        "map_to_controller",
+        "map_to_label",
+    ]
+    assert all(hasattr(kubewright.runtime, name) for name in kubewright.runtime.__all__)
+
+
+def test_importing_loads_neither_pydantic_nor_http() -> None:
+    code = "import sys, kubewright.runtime; print({'pydantic', 'aiohttp'} & sys.modules.keys())"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
+    assert done.stdout.strip() == "set()"

@@ -34,6 +34,7 @@ from kubewright.local.apiserver.builtin.table import (
     format_labels,
     format_selector,
 )
+from kubewright.local.apiserver.builtin.warnings import warn_at
 from kubewright.local.apiserver.builtin.workload_rules import (
     CONTAINERS,
     MISMATCH,
@@ -355,6 +356,7 @@ RULES: Mapping[str, Rules] = {
         prepare_for_create=_daemon_set_create,
         prepare_for_update=_daemon_set_update,
         validate=_validate_daemon_set,
+        warnings=warn_at("spec", "template"),
         validate_update=_check_selector_kept,
         table=Table(
             (
@@ -375,6 +377,7 @@ RULES: Mapping[str, Rules] = {
         has_generation=True,
         prepare_for_update=_raise_generation,
         validate=_validate_deployment,
+        warnings=warn_at("spec", "template"),
         validate_update=_check_selector_kept,
         validate_status_update=_validate_deployment_status,
         status_resets=(("spec",), ("metadata", "labels")),
@@ -386,6 +389,7 @@ RULES: Mapping[str, Rules] = {
     "ReplicaSet": Rules(
         has_generation=True,
         validate=_validate_replica_set,
+        warnings=warn_at("spec", "template"),
         validate_update=_check_selector_kept,
         validate_status_update=_validate_replica_set_status,
         table=Table((*REPLICAS, AGE, *CONTAINERS, SELECTOR), _replica_set_cells),
@@ -395,6 +399,7 @@ RULES: Mapping[str, Rules] = {
         name_rule=dns_label,
         default=_default_claims,
         validate=_validate_stateful_set,
+        warnings=warn_at("spec", "template"),
         validate_update=_validate_stateful_set_update,
         validate_status_update=_validate_stateful_set_status,
         table=Table((column("Ready"), AGE, *CONTAINERS), _stateful_set_cells),

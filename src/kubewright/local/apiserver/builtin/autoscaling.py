@@ -75,8 +75,7 @@ def _validate_metric(metric: Object, field: str) -> list[Cause]:
         return [required(f"{field}.type", "must specify a metric source type")]
     wanted = _METRICS.get(kind)
     if wanted is None:
-        # Both checks of the real server say so; one text is printed.
-        return [not_supported(f"{field}.type", kind, sorted(_METRICS))] * 2
+        return [not_supported(f"{field}.type", kind, sorted(_METRICS))]
     causes: list[Cause] = []
     if resource := metric.get("resource"):
         causes += _validate_resource(resource, f"{field}.resource")

@@ -32,6 +32,7 @@ from kubewright.local.apiserver.builtin.table import (
     format_selector,
     format_since,
 )
+from kubewright.local.apiserver.builtin.warnings import warn_at
 from kubewright.local.apiserver.builtin.workload_rules import CONTAINERS, MISMATCH, SELECTOR
 from kubewright.local.apiserver.field_error import invalid, not_supported, required
 from kubewright.local.apiserver.formats import check_dns_subdomain, length_fault
@@ -300,6 +301,7 @@ RULES: Mapping[str, Rules] = {
         has_generation=True,
         prepare_for_create=_generate_selector,
         validate=_validate_job,
+        warnings=warn_at("spec", "template"),
         validate_update=_validate_job_update,
         validate_status_update=_validate_job_status,
         fields={"status.successful": text_at("status", "succeeded")},
@@ -319,6 +321,7 @@ RULES: Mapping[str, Rules] = {
         has_generation=True,
         name_rule=cron_job_name,
         validate=_validate_cron_job,
+        warnings=warn_at("spec", "jobTemplate", "spec", "template"),
         table=Table(
             (
                 column("Schedule"),

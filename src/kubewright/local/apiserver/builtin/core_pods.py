@@ -14,6 +14,7 @@ from kubewright.local.apiserver.builtin.checks import check_not_negative
 from kubewright.local.apiserver.builtin.pod_table import POD_COLUMNS, pod_cells
 from kubewright.local.apiserver.builtin.pods import validate_pod_spec
 from kubewright.local.apiserver.builtin.rules import Rules, Table, text_at
+from kubewright.local.apiserver.builtin.warnings import warn_of_pod_spec
 from kubewright.local.apiserver.field_error import forbidden, invalid
 from kubewright.local.apiserver.formats import check_dns_label
 
@@ -123,11 +124,27 @@ def _validate_update(pod: Object, old: Object) -> list[Cause]:
     if deadline is None and before is not None:
         detail = "must not update from a positive integer to nil value"
         causes.append(invalid("spec.activeDeadlineSeconds", None, detail))
+    causes += _check_ephemeral_kept(new_spec, old_spec)
     causes += _check_only_added(new_spec, old_spec)
     causes += _check_only_removed(new_spec, old_spec)
     if _unchangeable(new_spec, old_spec) != old_spec:
         detail = f"pod updates may not change fields other than {_UPDATABLE}\n"
         causes.append(forbidden("spec", detail))
+    return causes
+
+
+def _check_ephemeral_kept(new: Object, old: Object) -> list[Cause]:
+    field, found = "spec.ephemeralContainers", new.get("ephemeralContainers") or []
+    by_name = {container.get("name"): container for container in found}
+    causes: list[Cause] = []
+    for container in old.get("ephemeralContainers") or ():
+        name = container.get("name")
+        if name not in by_name:
+            detail = f'existing ephemeral containers "{name}" may not be removed\n'
+            causes.append(forbidden(field, detail))
+        elif by_name[name] != container:
+            detail = f'existing ephemeral containers "{name}" may not be changed\n'
+            causes.append(forbidden(field, detail))
     return causes
 
 
@@ -163,7 +180,8 @@ def _unchangeable(new: Object, old: Object) -> Object:
         for container, before in zip(result.get(key) or (), old.get(key) or (), strict=True):
             if "image" in before:
                 container["image"] = before["image"]
-    keys = ["activeDeadlineSeconds", "tolerations", "schedulingGates"]
+    # Debug containers come through a subresource of their own.
+    keys = ["activeDeadlineSeconds", "tolerations", "schedulingGates", "ephemeralContainers"]
     if old.get("schedulingGates"):
         keys += ["nodeSelector", "affinity"]
     if (old.get("terminationGracePeriodSeconds") or 0) < 0:
@@ -186,13 +204,15 @@ def _validate_status(pod: Object, old: Object) -> list[Cause]:
 def _warnings(pod: Object, old: Object | None) -> list[str]:
     if old is not None:
         return []
+    texts = warn_of_pod_spec(pod["spec"], "spec")
     faults = check_dns_label(pod["metadata"].get("name") or "")
     if not faults:
-        return []
+        return texts
     shown = " ".join(faults)
     return [
         "metadata.name: this is used in the Pod's hostname, which can result in surprising"
-        f" behavior; a DNS label is recommended: [{shown}]"
+        f" behavior; a DNS label is recommended: [{shown}]",
+        *texts,
     ]
 
 

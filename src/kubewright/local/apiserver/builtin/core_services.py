@@ -28,9 +28,7 @@ _PROTOCOLS = ("SCTP", "TCP", "UDP")
 _AFFINITIES = ("ClientIP", "None")
 _POLICIES = ("Cluster", "Local")
 _ONLY_BALANCER = "may only be used when `type` is 'LoadBalancer'"
-_BALANCER_WIDTH = 16
 _MAX_AFFINITY = 86400
-_DEPRECATED_HINTS = "service.kubernetes.io/topology-aware-hints"
 
 
 def needs_address(spec: Object) -> bool:
@@ -109,7 +107,7 @@ def _drop_unneeded(spec: Object, old: Object) -> None:
         same = [spec.get(key) == old.get(key) for key in ("clusterIP", "clusterIPs")]
         for key in ("clusterIP", "clusterIPs") if all(same) else ():
             spec.pop(key, None)
-        _drop_same(spec, old, "ipFamilies", "ipFamilyPolicy")
+        _drop_same(spec, old, "ipFamilies", "ipFamilyPolicy", "internalTrafficPolicy")
     if needs_node_ports(old) and not needs_node_ports(spec):
         before = [port.get("nodePort") for port in old.get("ports") or ()]
         if before == [port.get("nodePort") for port in spec.get("ports") or ()]:
@@ -351,6 +349,17 @@ def _validate_status(service: Object, old: Object) -> list[Cause]:
     return causes
 
 
+def _warnings(service: Object, old: Object | None) -> list[str]:
+    spec = service["spec"]
+    if not is_headless(spec):
+        return []
+    return [
+        f"spec.{key} is ignored for headless services"
+        for key in ("loadBalancerIP", "externalIPs")
+        if spec.get(key)
+    ]
+
+
 def _external_address(service: Object) -> str:
     spec = service["spec"]
     extra = spec.get("externalIPs") or []
@@ -392,6 +401,7 @@ RULES: Mapping[str, Rules] = {
         validate=_validate,
         validate_update=_validate_update,
         validate_status_update=_validate_status,
+        warnings=_warnings,
         fields={"spec.clusterIP": text_at("spec", "clusterIP"), "spec.type": text_at("spec", "type")},
         table=Table(
             (

@@ -151,11 +151,11 @@ def _event_source(event: Object) -> str:
     return str(component or core.get("reportingComponent") or "")
 
 
-def _fields(subject: str) -> Mapping[str, Callable[[Object], str]]:
+def _fields(subject: str, controller: str) -> Mapping[str, Callable[[Object], str]]:
     fields = {f"{subject}.{key}": _reads(text_at("involvedObject", key)) for key in _REFERENCE}
     fields |= {
         "reason": text_at("reason"),
-        "reportingComponent": _reads(text_at("reportingComponent")),
+        controller: _reads(text_at("reportingComponent")),
         "source": _event_source,
         "type": text_at("type"),
     }
@@ -181,7 +181,7 @@ _TABLE = Table(
 CORE_EVENT = Rules(
     allow_create_on_update=True,
     validate=_validate_legacy,
-    fields=_fields("involvedObject"),
+    fields=_fields("involvedObject", "reportingComponent"),
     table=_TABLE,
 )
 RULES: Mapping[str, Rules] = {
@@ -189,7 +189,7 @@ RULES: Mapping[str, Rules] = {
         allow_create_on_update=True,
         validate=_validate_new_event,
         validate_update=_validate_new_update,
-        fields=_fields("regarding"),
+        fields=_fields("regarding", "reportingController"),
         table=_TABLE,
     )
 }

@@ -139,6 +139,13 @@ def _validate_backend(backend: Object, field: str) -> list[Cause]:
     return causes
 
 
+def _warn_of_annotation(obj: Object, old: Object | None) -> list[str]:
+    annotations = obj["metadata"].get("annotations") or {}
+    if old is not None or _CLASS not in annotations:
+        return []
+    return [f"annotation \"{_CLASS}\" is deprecated, please use 'spec.ingressClassName' instead"]
+
+
 def _ingress_cells(obj: Object, now: datetime) -> list[Any]:
     spec = obj["spec"]
     hosts = [rule["host"] for rule in spec.get("rules") or () if rule.get("host")]
@@ -244,6 +251,7 @@ RULES: Mapping[str, Rules] = {
     "Ingress": Rules(
         has_generation=True,
         validate=_validate_ingress,
+        warnings=_warn_of_annotation,
         table=Table(
             (column("Class"), column("Hosts"), column("Address"), column("Ports"), AGE),
             _ingress_cells,

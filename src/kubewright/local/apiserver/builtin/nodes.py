@@ -93,8 +93,9 @@ def _cells(node: Object, now: datetime) -> list[Any]:
 def _default_pod_ranges(node: Object) -> None:
     """Keep the older, singular field equal to the first of the list."""
     spec = node["spec"]
-    if spec.get("podCIDR") and not spec.get("podCIDRs"):
-        spec["podCIDRs"] = [spec["podCIDR"]]
+    first = spec.get("podCIDR")
+    if first and (spec.get("podCIDRs") or [""])[0] != first:
+        spec["podCIDRs"] = [first]
 
 
 NODE = Rules(

@@ -25,8 +25,7 @@ from kubewright.local.apiserver.objectmeta import (
 _MODULES: dict[str, tuple[str, ...]] = {
     "": ("core", "core_pods", "core_services", "core_storage"),
     "admissionregistration.k8s.io": ("admissionregistration",),
-    "apiextensions.k8s.io": ("apiextensions",),
-    "apiregistration.k8s.io": ("apiregistration",),
+    "apiregistration.k8s.io": ("extension_apis",),
     "apps": ("apps",),
     "autoscaling": ("autoscaling",),
     "batch": ("batch",),
@@ -34,17 +33,21 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "coordination.k8s.io": ("coordination",),
     "discovery.k8s.io": ("discovery_endpoints",),
     "events.k8s.io": ("events",),
-    "flowcontrol.apiserver.k8s.io": ("flowcontrol",),
+    "flowcontrol.apiserver.k8s.io": ("extension_apis",),
     "networking.k8s.io": ("networking",),
     "node.k8s.io": ("scheduling",),
     "policy": ("policy",),
     "rbac.authorization.k8s.io": ("rbac",),
-    "resource.k8s.io": ("resource",),
+    "resource.k8s.io": ("extension_apis",),
     "scheduling.k8s.io": ("scheduling",),
     "storage.k8s.io": ("storage",),
     "storagemigration.k8s.io": ("storage",),
 }
 _PLAIN = Rules()
+# Groups whose kinds may have finalizers without a domain.
+_ANY_FINALIZER = frozenset(
+    {"admissionregistration.k8s.io", "apiextensions.k8s.io", "apiregistration.k8s.io"}
+)
 
 
 def find_rules(resource: Resource) -> Rules:
@@ -119,12 +122,14 @@ class BuiltinStrategy:
 
     def prepare_for_update(self, obj: Object, old: Object) -> None:
         """Keep the old status, then apply the kind's own rule."""
+        _restore(obj["metadata"], old["metadata"], has_generation=self.has_generation)
         if self._has_status:
             _keep(obj, old, "status")
         self.rules.prepare_for_update(obj, old)
 
     def prepare_for_status_update(self, obj: Object, old: Object) -> None:
         """Keep of the old object all that a status write may not change."""
+        _restore(obj["metadata"], old["metadata"], has_generation=self.has_generation)
         for path in self.rules.status_resets:
             if path == ("metadata",):
                 _reset_metadata(obj, old)
@@ -140,6 +145,7 @@ class BuiltinStrategy:
             obj["metadata"],
             namespaced=self._resource.namespaced,
             name_rule=self.rules.name_rule,
+            finalizers_need_domain=self._resource.group not in _ANY_FINALIZER,
         )
         return causes + self.rules.validate(obj)
 
@@ -179,6 +185,13 @@ class BuiltinStrategy:
         if table is not None and not table.names_first:
             return rest
         return [obj["metadata"].get("name", ""), *rest]
+
+
+def _restore(new: Object, old: Object, *, has_generation: bool) -> None:
+    """Take from the old metadata what no write changes, without a complaint."""
+    _keep(new, old, "creationTimestamp")
+    if not has_generation:
+        _keep(new, old, "generation")
 
 
 def _keep(new: Object, old: Object, key: str) -> None:

@@ -1,0 +1,126 @@
+"""Rules of groups that few operators touch: API services, flow control, dynamic resources."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from kubewright.api.resource import Object
+from kubewright.local.apiserver.builtin.rules import Rules, Table
+from kubewright.local.apiserver.builtin.table import AGE, NONE, column, format_age, format_since
+
+_METADATA_TOO = (("metadata",), ("spec",))
+
+
+def _api_service_cells(obj: Object, now: datetime) -> list[Any]:
+    service = obj["spec"].get("service")
+    shown = f"{service.get('namespace', '')}/{service.get('name', '')}" if service else "Local"
+    conditions = (obj.get("status") or {}).get("conditions") or ()
+    available = next((c for c in conditions if c.get("type") == "Available"), {})
+    state, reason = available.get("status") or "Unknown", available.get("reason")
+    if reason and state != "True":
+        state = f"{state} ({reason})"
+    return [shown, state, format_age(obj, now)]
+
+
+def _flow_schema_cells(obj: Object, now: datetime) -> list[Any]:
+    spec = obj.get("spec") or {}
+    conditions = (obj.get("status") or {}).get("conditions") or ()
+    dangling = next((c.get("status", "") for c in conditions if c.get("type") == "Dangling"), "?")
+    return [
+        (spec.get("priorityLevelConfiguration") or {}).get("name", ""),
+        spec.get("matchingPrecedence") or 0,
+        (spec.get("distinguisherMethod") or {}).get("type") or NONE,
+        format_age(obj, now),
+        dangling,
+    ]
+
+
+def _priority_level_cells(obj: Object, now: datetime) -> list[Any]:
+    spec = obj.get("spec") or {}
+    limited = spec.get("limited") or {}
+    queuing = (limited.get("limitResponse") or {}).get("queuing") or {}
+    counts = [queuing.get(key, NONE) for key in ("queues", "handSize", "queueLengthLimit")]
+    shares = limited.get("nominalConcurrencyShares", NONE)
+    return [spec.get("type", ""), shares, *counts, format_age(obj, now)]
+
+
+def _claim_state(obj: Object) -> str:
+    status = obj.get("status") or {}
+    is_deleting = "deletionTimestamp" in obj["metadata"]
+    states = ["deleted"] if is_deleting else []
+    if status.get("allocation") is not None:
+        states += ["allocated", "reserved"] if status.get("reservedFor") else ["allocated"]
+    elif not is_deleting:
+        states.append("pending")
+    return ",".join(states)
+
+
+def _slice_cells(obj: Object, now: datetime) -> list[Any]:
+    spec = obj.get("spec") or {}
+    pool = (spec.get("pool") or {}).get("name", "")
+    return [spec.get("nodeName", ""), spec.get("driver", ""), pool, format_age(obj, now)]
+
+
+def _taint_rule_cells(obj: Object, now: datetime) -> list[Any]:
+    taint = (obj.get("spec") or {}).get("taint") or {}
+    parts = [taint.get(key, "") for key in ("key", "value", "effect")]
+    return [*parts, format_since(taint.get("timeAdded"), now), format_age(obj, now)]
+
+
+RULES: Mapping[str, Rules] = {
+    "APIService": Rules(
+        status_resets=_METADATA_TOO,
+        table=Table((column("Service"), column("Available"), AGE), _api_service_cells),
+    ),
+    "FlowSchema": Rules(
+        has_generation=True,
+        status_resets=_METADATA_TOO,
+        table=Table(
+            (
+                column("PriorityLevel"),
+                column("MatchingPrecedence"),
+                column("DistinguisherMethod"),
+                AGE,
+                column("MissingPL"),
+            ),
+            _flow_schema_cells,
+        ),
+    ),
+    "PriorityLevelConfiguration": Rules(
+        has_generation=True,
+        status_resets=_METADATA_TOO,
+        table=Table(
+            (
+                column("Type"),
+                column("NominalConcurrencyShares"),
+                column("Queues"),
+                column("HandSize"),
+                column("QueueLengthLimit"),
+                AGE,
+            ),
+            _priority_level_cells,
+        ),
+    ),
+    "DeviceClass": Rules(has_generation=True),
+    "DeviceTaintRule": Rules(
+        has_generation=True,
+        allow_unconditional_update=False,
+        status_resets=_METADATA_TOO,
+        table=Table(
+            (column("Key"), column("Value"), column("Effect"), column("TimeAdded"), AGE),
+            _taint_rule_cells,
+        ),
+    ),
+    "ResourceClaim": Rules(
+        status_resets=_METADATA_TOO,
+        table=Table(
+            (column("State"), AGE), lambda obj, now: [_claim_state(obj), format_age(obj, now)]
+        ),
+    ),
+    "ResourceSlice": Rules(
+        has_generation=True,
+        table=Table((column("Node"), column("Driver"), column("Pool"), AGE), _slice_cells),
+    ),
+}

@@ -17,6 +17,13 @@ from urllib.parse import parse_qs, urlsplit
 
 from kubewright.api.quantity import Quantity
 from kubewright.local.apiserver.crd.pattern import compile_pattern
+from kubewright.local.apiserver.formats import (
+    check_dns_1035_label,
+    check_dns_label,
+    check_dns_subdomain,
+    check_label_value,
+    check_qualified_name,
+)
 
 _SEMVER = re.compile(
     r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)"
@@ -136,6 +143,23 @@ def _find(text: str, pattern: str) -> str:
     return match.group() if match else ""
 
 
+_FORMATS: dict[str, Callable[[str], list[str]]] = {
+    "dns1035Label": check_dns_1035_label,
+    "dns1123Label": check_dns_label,
+    "dns1123Subdomain": check_dns_subdomain,
+    "labelValue": check_label_value,
+    "qualifiedName": check_qualified_name,
+}
+
+
+def _format(name: str) -> Callable[[], dict[str, Any]]:
+    return lambda: _tag("format", name)
+
+
+def _validate(named: Tagged, text: str) -> list[str]:
+    return _FORMATS[named["$value"]](text)
+
+
 # name, result, parameters, implementation; a leading dot makes it a method of its first parameter.
 # The types are one letter each: see _types.
 FUNCTIONS: tuple[tuple[str, str, str, Callable[..., Any]], ...] = (
@@ -170,6 +194,11 @@ FUNCTIONS: tuple[tuple[str, str, str, Callable[..., Any]], ...] = (
     (".getPort", "s", "m", _url_port),
     (".getEscapedPath", "s", "m", lambda u: _open(u).path),
     (".getQuery", "m", "m", lambda u: parse_qs(_open(u).query, keep_blank_values=True)),
+    *((f"format.{name}", "m", "", _format(name)) for name in _FORMATS),
+    (".validate", "S", "ms", _validate),
+    # What `validate` returns is optional: a list that is empty where nothing is wrong.
+    (".hasValue", "b", "S", bool),
+    (".value", "S", "S", lambda faults: faults),
     (".find", "s", "ss", _find),
     (".findAll", "S", "ss", _find_all),
     (".findAll", "S", "ssi", _find_all),

@@ -7,12 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from kubewright.local.apiserver.crd.cel_fields import UndefinedField, find_undefined_fields
 from kubewright.local.apiserver.crd.cel_library import build_config, build_extensions, load_cel
 from kubewright.local.apiserver.crd.structural_schema import StructuralSchema
 
 _STRING = re.compile(r"""[rR]?("(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*')""")
 _OLD_SELF = re.compile(r"(?<![\w.])oldSelf\b")
-_CODE = re.compile(r"^[A-Z_]+: | \[[A-Z_]+\]$")
+_CODE = re.compile(r"^(?!ERROR)[A-Z_]+: | \[[A-Z_]+\]$")
 
 
 class ExpressionFault(ValueError):
@@ -36,7 +37,14 @@ class Rule:
         ImportError: cel-expr-python is not installed.
     """
 
-    def __init__(self, schema: StructuralSchema, source: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        schema: StructuralSchema,
+        source: Mapping[str, Any],
+        *,
+        is_resource: bool = False,
+    ) -> None:
+        """Compile a rule that stands at a schema node; `is_resource` tells that it is the root."""
         self.source = source
         self.text = source["rule"].strip()
         self.uses_old_self = bool(_OLD_SELF.search(_STRING.sub('""', self.text)))
@@ -44,6 +52,7 @@ class Rule:
         self.field_path = source.get("fieldPath") or ""
         self.reason = source.get("reason") or "FieldValueInvalid"
         self._env = _environment(schema)
+        self._check_fields(schema, is_resource=is_resource)
         self._expression = self._compile(self.text, ("BOOL", "DYN"), "a bool")
         message = (source.get("messageExpression") or "").strip()
         self._message = self._compile(message, ("STRING", "DYN"), "a string") if message else None
@@ -54,9 +63,18 @@ class Rule:
             if plain.return_type().name() not in types:
                 raise ExpressionFault(f"cel expression must evaluate to {wanted}")
         except RuntimeError as error:
-            fault = _CODE.sub("", str(error)).removesuffix("\n")
-            raise ExpressionFault(f"compilation failed: {_CODE.sub('', fault)}") from error
+            raise ExpressionFault(f"compilation failed: {_CODE.sub('', str(error))}") from error
         return plain
+
+    def _check_fields(self, schema: StructuralSchema, *, is_resource: bool) -> None:
+        try:
+            tree = self._env.compile(self.text).serialize()
+        except RuntimeError:
+            # With an optional oldSelf it compiles only when bound; else this is told right after.
+            return
+        undefined = find_undefined_fields(tree, schema, is_resource=is_resource)
+        if undefined:
+            raise ExpressionFault(f"compilation failed: {_locate(self.text, undefined[0])}")
 
     @property
     def default_message(self) -> str:
@@ -82,6 +100,16 @@ class Rule:
             if isinstance(text, str) and text.strip() and "\n" not in text:
                 return text.strip()
         return self.default_message
+
+
+def _locate(text: str, field: UndefinedField) -> str:
+    """Word an undefined field as the compiler words its own faults."""
+    before = text[: field.offset]
+    line, column = before.count("\n"), field.offset - (before.rfind("\n") + 1)
+    return (
+        f"ERROR: <input>:{line + 1}:{column + 1}: undefined field '{field.name}'\n"
+        f" | {text.splitlines()[line]}\n | {'.' * column}^"
+    )
 
 
 def _bind(text: str) -> str:

@@ -31,13 +31,17 @@ def validate_expressions(schema: Mapping[str, Any], path: str) -> list[Cause]:
     if places and not is_cel_available():
         detail = "expression rules (CEL) need an evaluator: install kubewright[cel]"
         return [forbidden(f"{path}{where}", detail) for where in places]
-    return _walk(StructuralSchema(schema), path, None) if places else []
+    return _walk(StructuralSchema(schema), path, None, is_root=True) if places else []
 
 
-def _walk(schema: StructuralSchema, path: str, uncorrelated: str | None) -> list[Cause]:
+def _walk(
+    schema: StructuralSchema, path: str, uncorrelated: str | None, *, is_root: bool = False
+) -> list[Cause]:
     causes: list[Cause] = []
     for index, rule in enumerate(schema.raw.get(_RULES) or ()):
-        causes += _validate_rule(schema, rule, f"{path}.{_RULES}[{index}]", uncorrelated)
+        field = f"{path}.{_RULES}[{index}]"
+        faults = _validate_words(schema, rule, field)
+        causes += faults or _validate_code(schema, rule, field, uncorrelated, is_root=is_root)
     for name, child in schema.properties.items():
         causes += _walk(child, f"{path}.properties[{name}]", uncorrelated)
     if schema.items is not None:
@@ -48,16 +52,9 @@ def _walk(schema: StructuralSchema, path: str, uncorrelated: str | None) -> list
     return causes
 
 
-def _validate_rule(
-    schema: StructuralSchema, rule: Mapping[str, Any], field: str, uncorrelated: str | None
-) -> list[Cause]:
+def _validate_words(schema: StructuralSchema, rule: Mapping[str, Any], field: str) -> list[Cause]:
     if not (rule.get("rule") or "").strip():
         return [required(f"{field}.rule", "rule is not specified")]
-    causes = _validate_words(schema, rule, field)
-    return causes or _validate_code(schema, rule, field, uncorrelated)
-
-
-def _validate_words(schema: StructuralSchema, rule: Mapping[str, Any], field: str) -> list[Cause]:
     message, reason, where = rule.get("message"), rule.get("reason"), rule.get("fieldPath")
     causes: list[Cause] = []
     if message and not message.strip():
@@ -87,12 +84,17 @@ def _is_field(schema: StructuralSchema, path: str) -> bool:
 
 
 def _validate_code(
-    schema: StructuralSchema, source: Mapping[str, Any], field: str, uncorrelated: str | None
+    schema: StructuralSchema,
+    source: Mapping[str, Any],
+    field: str,
+    uncorrelated: str | None,
+    *,
+    is_root: bool,
 ) -> list[Cause]:
     from kubewright.local.apiserver.crd.cel_rule import ExpressionFault, Rule
 
     try:
-        rule = Rule(schema, source)
+        rule = Rule(schema, source, is_resource=is_root)
     except ExpressionFault as fault:
         return [_uncompiled(source, field, str(fault))]
     if rule.uses_old_self and uncorrelated is not None:

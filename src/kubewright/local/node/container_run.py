@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import signal
 from collections.abc import Coroutine, Mapping
@@ -180,7 +181,8 @@ class ContainerRun:
         data = file.read_bytes()[:MAX_TERMINATION_MESSAGE] if file.exists() else b""
         fallback = record.spec.get("terminationMessagePolicy") == "FallbackToLogsOnError"
         if not data and fallback and exit_code:
-            entries = list(LogFollower(container.config.log).read_all())[-FALLBACK_LINES:]
+            with contextlib.closing(LogFollower(container.config.log)) as follower:
+                entries = list(follower.read_all())[-FALLBACK_LINES:]
             data = b"".join(entry.text for entry in entries)[-FALLBACK_BYTES:]
         return data.decode(errors="replace")
 

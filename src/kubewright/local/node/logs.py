@@ -133,17 +133,20 @@ async def read_log(
     """
     follower = LogFollower(path)
     renderer = LogRenderer(options)
-    first = await asyncio.to_thread(select_entries, follower.read_all(), options)
-    if data := renderer.render(first):
-        yield data
-    while options.follow and not renderer.is_exhausted:
-        running = is_running()
-        if data := renderer.render(follower.read_new()):
+    try:
+        first = await asyncio.to_thread(select_entries, follower.read_all(), options)
+        if data := renderer.render(first):
             yield data
-        elif not running:
-            return
-        else:
-            await asyncio.sleep(FOLLOW_SECONDS)
+        while options.follow and not renderer.is_exhausted:
+            running = is_running()
+            if data := renderer.render(follower.read_new()):
+                yield data
+            elif not running:
+                return
+            else:
+                await asyncio.sleep(FOLLOW_SECONDS)
+    finally:
+        follower.close()
 
 
 class LogRenderer:
@@ -175,15 +178,14 @@ class LogRenderer:
 
 
 class LogFollower:
-    """Remembers how far a log was read, across its rotation."""
+    """Remembers how far a log was read, across its rotation and removal. Close it at the end."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._offset = 0
-        self._inode = 0
+        self._file: IO[bytes] | None = None
 
     def read_all(self) -> Iterator[LogEntry]:
-        """Read everything that is there."""
+        """Read everything that is there, also what was rotated away."""
         for number in range(KEPT_FILES - 1, 0, -1):
             part = rotated_path(self._path, number)
             if part.exists():
@@ -193,20 +195,31 @@ class LogFollower:
 
     def read_new(self) -> Iterator[LogEntry]:
         """Read what was added since the last read; an unfinished last line waits."""
-        previous = rotated_path(self._path, 1)
-        if self._inode and previous.exists() and previous.stat().st_ino == self._inode:
-            yield from self._read_from(previous)
-            self._inode, self._offset = 0, 0
-        if self._path.exists():
-            self._inode = self._path.stat().st_ino
-            yield from self._read_from(self._path)
+        if self._file is not None:
+            yield from _read_lines(self._file)
+            if not self._is_rotated(self._file):
+                return
+            self._file.close()
+        self._file = self._path.open("rb") if self._path.exists() else None
+        if self._file is not None:
+            yield from _read_lines(self._file)
 
-    def _read_from(self, path: Path) -> Iterator[LogEntry]:
-        with path.open("rb") as file:
-            file.seek(self._offset)
-            for line in file:
-                if not line.endswith(b"\n"):
-                    break
-                self._offset += len(line)
-                if entry := parse_entry(line):
-                    yield entry
+    def _is_rotated(self, file: IO[bytes]) -> bool:
+        """Tell whether another file has taken the place of the one that is open."""
+        inode = os.fstat(file.fileno()).st_ino
+        return self._path.exists() and self._path.stat().st_ino != inode
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+
+def _read_lines(file: IO[bytes]) -> Iterator[LogEntry]:
+    while line := file.readline():
+        if not line.endswith(b"\n"):
+            file.seek(-len(line), os.SEEK_CUR)
+            return
+        if entry := parse_entry(line):
+            yield entry

@@ -184,8 +184,9 @@ class Node:
         """Remove the folders of pods that are gone, from a run of this node that was killed."""
         known = {entry.meta.uid for entry in self._store.list()}
         folder = self._folder / "pods"
-        for entry in folder.iterdir() if folder.is_dir() else ():
-            if entry.name not in known:
+        logs = self._folder / "logs"
+        for entry in [*list_folder(folder), *list_folder(logs)]:
+            if entry.name.rpartition("_")[2] not in known:
                 shutil.rmtree(entry, ignore_errors=True)
         shutil.rmtree(self._folder / "containers", ignore_errors=True)
 
@@ -270,6 +271,11 @@ class Node:
 
         path = self._context.log_path(key, worker.uid, container, attempt)
         return LogSource(path, is_running)
+
+
+def list_folder(folder: Path) -> list[Path]:
+    """List what is in a folder, if there is such a folder."""
+    return list(folder.iterdir()) if folder.is_dir() else []
 
 
 def list_nodes_to_enter(folder: Path) -> Sequence[Object]:

@@ -38,10 +38,13 @@ class NodeContext:
         """The folder with a pod's volumes and files."""
         return self.folder / "pods" / uid
 
+    def log_folder(self, key: NamespacedName, uid: str) -> Path:
+        """The folder with a pod's logs, named as under /var/log/pods."""
+        return self.folder / "logs" / f"{key.namespace}_{key.name}_{uid}"
+
     def log_path(self, key: NamespacedName, uid: str, container: str, attempt: int) -> Path:
-        """The log of one run of a container, laid out as under /var/log/pods."""
-        pod = f"{key.namespace}_{key.name}_{uid}"
-        return self.folder / "logs" / pod / container / f"{attempt}.log"
+        """The log of one run of a container."""
+        return self.log_folder(key, uid) / container / f"{attempt}.log"
 
     async def read_references(self, pod: Object) -> References:
         """Read the ConfigMaps and Secrets that a pod names, afresh."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import shutil
 import signal
 from collections.abc import Coroutine
 from datetime import timedelta
@@ -363,6 +364,8 @@ class PodWorker:
     async def _clean_up(self) -> None:
         await self._release_sandbox()
         await self._volumes.tear_down()
+        logs = self._context.log_folder(self.key, self.uid)
+        await asyncio.to_thread(shutil.rmtree, logs, ignore_errors=True)
 
 
 def is_contradicted(pod: Object, published: Object | None) -> bool:

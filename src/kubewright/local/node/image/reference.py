@@ -51,7 +51,7 @@ def parse_reference(name: str) -> Reference:
     if domain == "docker.io" and path and "/" not in path:
         path = f"library/{path}"
     problem = _find_problem(domain, path, tag if colon else "latest", digest)
-    if problem:
+    if problem is not None:
         raise InvalidReference(
             f'Failed to apply default image tag "{name}": couldn\'t parse image name "{name}": '
             f"invalid reference format{problem}"

@@ -1,0 +1,37 @@
+from __future__ import annotations
+
+import pytest
+
+from kubewright.api.errors import ConfigurationError
+from kubewright.local.node.image.recipe import find_recipe, load_recipes, parse_recipe
+from kubewright.local.node.image.reference import parse_reference
+
+
+def test_finds_the_recipe_of_an_image_by_any_of_its_names() -> None:
+    for name in ("memcached:1.6.9", "docker.io/library/memcached", "memcached@sha256:" + "a" * 64):
+        recipe = find_recipe(parse_reference(name))
+        assert recipe is not None
+        assert recipe.name == "memcached"
+
+
+def test_other_registries_are_other_images() -> None:
+    assert find_recipe(parse_reference("example.com/library/memcached:1.6")) is None
+
+
+def test_users_that_recipes_name_are_in_them() -> None:
+    for recipe in load_recipes():
+        assert not recipe.user or recipe.user in {user.name for user in recipe.users}
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("name = ", "Invalid value"),
+        ('name = "x"', "missing"),
+        ('name = "x"\nimages = []\npackages = ["p"]\ncolour = 1', "colour"),
+        ('name = "x"\nimages = []\npackages = []', "at least one Debian package"),
+    ],
+)
+def test_refuses_a_wrong_recipe(text: str, problem: str) -> None:
+    with pytest.raises(ConfigurationError, match=problem):
+        parse_recipe(text, "x.toml")

@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+from tests.local.node.conftest import StartNode
+from tests.local.node.waiting import (
+    container_state,
+    create_pod,
+    has_phase,
+    is_ready,
+    wait_for,
+    wait_gone,
+)
+
+from kubewright.api.builtin import EVENT, LEASE, NODE, POD
+from kubewright.api.conditions import is_condition_true
+from kubewright.client.client import Client
+from kubewright.local.node import SimulatedRuntime
+
+
+async def test_registers_and_renews_its_lease(client: Client, start_node: StartNode) -> None:
+    await start_node(SimulatedRuntime(pod_cidr="10.245.1.0/24"))
+    node = await client.get(NODE, "node-1")
+    assert is_condition_true(node, "Ready")
+    assert node["spec"]["podCIDR"] == "10.245.1.0/24"
+    assert node["status"]["daemonEndpoints"]["kubeletEndpoint"]["Port"] > 0
+    lease = await client.get(LEASE, "node-1", namespace="kube-node-lease")
+    assert lease["spec"]["holderIdentity"] == "node-1"
+    assert lease["metadata"]["ownerReferences"][0]["uid"] == node["metadata"]["uid"]
+
+
+async def test_pod_becomes_ready_with_an_address_of_its_own(
+    client: Client, start_node: StartNode
+) -> None:
+    await start_node(SimulatedRuntime())
+    for name in ("a", "b"):
+        await create_pod(client, name)
+    pods = [await wait_for(client, name, is_ready) for name in ("a", "b")]
+    addresses = {pod["status"]["podIP"] for pod in pods}
+    assert len(addresses) == 2
+    assert pods[0]["status"]["phase"] == "Running"
+    assert pods[0]["status"]["containerStatuses"][0]["started"] is True
+
+
+async def test_pod_that_is_to_end_ends(client: Client, start_node: StartNode) -> None:
+    await start_node(SimulatedRuntime(run_seconds=0.1))
+    init = [{"name": "i", "image": "busybox:1.35"}]
+    await create_pod(client, "p", restartPolicy="Never", initContainers=init)
+    pod = await wait_for(client, "p", has_phase("Succeeded"))
+    assert container_state(pod)["terminated"]["reason"] == "Completed"
+
+
+async def test_deleted_pod_ends_and_is_removed(client: Client, start_node: StartNode) -> None:
+    running = await start_node(SimulatedRuntime())
+    await create_pod(client, "p")
+    await wait_for(client, "p", is_ready)
+    await client.delete(POD, "p", namespace="ns")
+    await wait_gone(client, "p")
+    events = await client.list(EVENT, namespace="ns")
+    assert "Stopping container c" in {event.get("note") for event in events.items}
+    assert running.node.pods() == []
+
+
+async def test_pod_held_by_a_finalizer_reports_its_end(
+    client: Client, start_node: StartNode
+) -> None:
+    await start_node(SimulatedRuntime())
+    pod = await create_pod(client, "p")
+    pod["metadata"]["finalizers"] = ["example.com/hold"]
+    await client.replace(pod)
+    await wait_for(client, "p", is_ready)
+    await client.delete(POD, "p", namespace="ns")
+    held = await wait_for(client, "p", has_phase("Succeeded"))
+    held["metadata"]["finalizers"] = []
+    await client.replace(held)
+    await wait_gone(client, "p")
+
+
+async def test_missing_config_map_is_waited_for(client: Client, start_node: StartNode) -> None:
+    await start_node(SimulatedRuntime())
+    value = {"configMapKeyRef": {"name": "late", "key": "k"}}
+    env = [{"name": "K", "valueFrom": value}]
+    await create_pod(client, "p", containers=[{"name": "c", "image": "x:1", "env": env}])
+
+    def is_refused(pod: dict[str, object]) -> bool:
+        waiting = container_state(pod).get("waiting") or {}
+        return bool(waiting.get("reason") == "CreateContainerConfigError")
+
+    pod = await wait_for(client, "p", is_refused)
+    assert container_state(pod)["waiting"]["message"] == 'configmap "late" not found'
+    metadata = {"name": "late", "namespace": "ns"}
+    await client.create(
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"k": "v"}}
+    )
+    await wait_for(client, "p", is_ready)
+
+
+async def test_restarted_node_takes_its_pods_up_again(
+    client: Client, start_node: StartNode
+) -> None:
+    first = await start_node(SimulatedRuntime())
+    await create_pod(client, "p")
+    await wait_for(client, "p", is_ready)
+    await first.stop()
+    await start_node(SimulatedRuntime())
+    pod = await wait_for(
+        client, "p", lambda pod: pod["status"]["containerStatuses"][0]["restartCount"] == 1
+    )
+    last = pod["status"]["containerStatuses"][0]["lastState"]["terminated"]
+    assert last["reason"] == "ContainerStatusUnknown"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from kubewright.local.apiserver.authentication import ADMIN, Authenticator
 from kubewright.local.apiserver.exchange import User
-from kubewright.local.apiserver.memory import MemoryTransport
 from kubewright.local.apiserver.server import APIServer
 from kubewright.local.apiserver.serving import RunningServer, ServerOptions, serve
 
@@ -12,7 +11,6 @@ __all__ = [
     "ADMIN",
     "APIServer",
     "Authenticator",
-    "MemoryTransport",
     "RunningServer",
     "ServerOptions",
     "User",

@@ -73,7 +73,11 @@ def include_object(request: Request) -> str:
     """
     value = request.param("includeObject") or "Metadata"
     if value not in ("Metadata", "Object", "None"):
-        raise BadRequest(f"unrecognized includeObject value: {value!r}", None)
+        raise BadRequest(
+            f'Unable to convert to Table as requested: includeObject: Invalid value: "{value}": '
+            "must be 'Metadata', 'Object', 'None', or empty",
+            None,
+        )
     return value
 
 

@@ -93,7 +93,7 @@ class _LabelParser:
     def parse(self) -> list[Requirement]:
         requirements: list[Requirement] = []
         while True:
-            kind, text = self._peek(values=False)
+            kind, text = self._peek(values=True)
             if kind in ("!", "identifier"):
                 try:
                     requirements.append(self._requirement())
@@ -104,7 +104,7 @@ class _LabelParser:
                     return requirements
                 if kind != ",":
                     raise _refused(f"found '{text}', expected: ',' or 'end of string'")
-                kind, text = self._peek(values=False)
+                kind, text = self._peek(values=True)
                 if kind not in ("identifier", "!"):
                     raise _refused(f"found '{text}', expected: identifier after ','")
             elif kind == "end":

@@ -45,7 +45,11 @@ from kubewright.local.apiserver.representation import represent
 from kubewright.local.apiserver.request import RequestInfo, parse_request
 from kubewright.local.apiserver.rest.call import Call
 from kubewright.local.apiserver.rest.review import Reviewer, is_review
-from kubewright.local.apiserver.rest.routes import find_handler, missing_resource
+from kubewright.local.apiserver.rest.routes import (
+    find_handler,
+    method_not_allowed,
+    missing_resource,
+)
 from kubewright.local.apiserver.rest.subresources import build_subresources
 from kubewright.local.apiserver.tokens import TokenIssuer
 from kubewright.local.apiserver.version import build_version
@@ -169,7 +173,7 @@ class APIServer:
         segments = request.path.strip("/").split("/")
         root = segments[0]
         if request.method not in ("GET", "HEAD"):
-            return text_response(405, "405: Method Not Allowed")
+            raise method_not_allowed()
         if root in ("api", "apis"):
             found = self._discovery.answer(request, segments, self.address)
             if found is None and (root == "api" or self._is_known_group(segments)):

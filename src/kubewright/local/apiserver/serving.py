@@ -17,7 +17,6 @@ from kubewright.local.apiserver.certificates import Certificates, ensure_certifi
 from kubewright.local.apiserver.crd.controller import serve_definitions
 from kubewright.local.apiserver.exchange import User
 from kubewright.local.apiserver.kubeconfig import build_kubeconfig, write_kubeconfig
-from kubewright.local.apiserver.memory import MemoryTransport
 from kubewright.local.apiserver.node_proxy import HTTPNodeProxy
 from kubewright.local.apiserver.server import APIServer
 from kubewright.local.apiserver.tokens import ObjectLookup, TokenIssuer
@@ -25,6 +24,7 @@ from kubewright.local.store import VersionedStore, WriteAheadLog
 
 if TYPE_CHECKING:
     from kubewright.local.apiserver.listener import Listener
+    from kubewright.local.apiserver.memory import MemoryTransport
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class RunningServer:
 
     def client_transport(self, user: User = ADMIN) -> MemoryTransport:
         """Return a transport for a `Client` in this process."""
-        return MemoryTransport(self.server, user)
+        return self.server.transport(user)
 
 
 @asynccontextmanager

@@ -149,7 +149,7 @@ class Watcher:
 
     def offer(self, event: Event) -> None:
         """Queue an event's frame if the event concerns this watch."""
-        if not event.change.key.startswith(self.scope):
+        if self.closed or not event.change.key.startswith(self.scope):
             return
         kind, shown = self._decide(event)
         if shown is not None:

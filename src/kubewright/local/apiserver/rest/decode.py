@@ -49,7 +49,7 @@ def read_body(request: Request, kind: str, options: WriteOptions) -> Body:
     try:
         return parse_body(
             request,
-            protobuf_body.decode,
+            lambda data: protobuf_body.decode(data, kind),
             find_duplicates=options.field_validation != FieldValidation.IGNORE,
         )
     except MalformedBody as error:

@@ -79,12 +79,16 @@ def _build_apply(call: Call, options: WriteOptions) -> Change:
 
     def transform(live: Object | None) -> Object:
         if config.get("kind") == call.kind.resource.kind:
-            check_name(call, config)
-            check_namespace(call, config)
+            # What is applied stays as it was sent: the namespace of the path is no part of it.
+            named = {**config, "metadata": dict(metadata)}
+            check_name(call, named)
+            check_namespace(call, named)
         version = metadata.get("resourceVersion")
         if live is not None and version and version != live["metadata"]["resourceVersion"]:
             raise call.conflict()
-        return apply(call, options, live, config, subresource)
+        applied = apply(call, options, live, config, subresource)
+        check_namespace(call, applied)
+        return applied
 
     return Change(transform, options, subresource, tracked=True, creates=not subresource)
 
@@ -122,10 +126,8 @@ def build_patch(call: Call, media_type: str, options: WriteOptions) -> tuple[App
     try:
         body = parse_json(call.request.body, find_duplicates=find)
     except MalformedBody as error:
-        if media_type == JSON_PATCH:
+        if media_type != STRATEGIC_PATCH:
             raise BadRequest("invalid JSON patch", None) from None
-        if media_type == MERGE_PATCH:
-            raise BadRequest(f"error decoding patch: {error}", None) from None
         raise BadRequest(str(error), None) from None
     value = body.value
     if media_type == JSON_PATCH:

@@ -123,8 +123,9 @@ def _track(call: Call, options: WriteOptions, live: Object, scale: Object) -> Ob
 
 def _apply(call: Call, options: WriteOptions, live: Object, config: Object) -> Object:
     if config.get("kind") == "Scale":
-        check_name(call, config)
-        check_namespace(call, config)
+        named = {**config, "metadata": dict(metadata_of(config))}
+        check_name(call, named)
+        check_namespace(call, named)
     return apply_object(
         live,
         config,

@@ -1,4 +1,4 @@
-"""What no package tells of the built-in resources: order, short names, categories, odd subresources.
+"""What no package tells of the built-in resources: order, short names, categories.
 
 Facts of a default kube-apiserver 1.37.
 """

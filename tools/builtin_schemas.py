@@ -3,7 +3,7 @@
 Sources are two development dependencies: kubernetes-validate (the OpenAPI definitions, converted to
 JSON schema; this tool undoes the conversion) and lightkube-models (plurals, verbs, subresources).
 Neither is needed at run time. The table that `tools/go_types.py` wrote tells which fields are never
-absent: OpenAPI gives those a default. Run it with `python tools/builtin_schemas.py`.
+absent: OpenAPI gives those a default. Run it with `python -m tools.builtin_schemas`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from builtin_resources import (
+from tools.builtin_resources import (
     CATEGORIES,
     GROUP_VERSIONS,
     SHORT_NAMES,

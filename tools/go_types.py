@@ -4,7 +4,7 @@ OpenAPI does not say which fields are pointers, which are left out when empty, o
 have in protobuf; the tags of the Go structs do. The tool reads the structs of the API modules from
 the Go module cache (`go mod download k8s.io/api@VERSION` and the like fills it):
 
-    python tools/go_types.py "$(go env GOMODCACHE)" v0.37.2
+    python -m tools.go_types "$(go env GOMODCACHE)" v0.37.2
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from builtin_resources import GROUP_VERSIONS
+from tools.builtin_resources import GROUP_VERSIONS
 
 TARGET = Path(__file__).parents[1] / "src/kubewright/local/apiserver/builtin/data" / "types.json.gz"
 _META = "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,6 +26,7 @@ _FOLDERS = {
     "apiregistration.k8s.io": "k8s.io/kube-aggregator/pkg/apis/apiregistration/{}",
 }
 # Types with an encoding of their own, and their codes (see builtin/shapes.py).
+_EXTENSIONS = "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 _LEAVES = {
     "k8s.io/apimachinery/pkg/api/resource.Quantity": "quantity",
     "k8s.io/apimachinery/pkg/util/intstr.IntOrString": "intorstring",
@@ -34,12 +35,10 @@ _LEAVES = {
     f"{_META}.MicroTime": "microtime",
     f"{_META}.Duration": "duration",
     f"{_META}.FieldsV1": "fields",
-    "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1.JSON": "json",
-    "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1.JSONSchemaPropsOrArray": "schemas",
-    "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1.JSONSchemaPropsOrBool": "schemaorbool",
-    "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1.JSONSchemaPropsOrStringArray": (
-        "schemaorstrings"
-    ),
+    f"{_EXTENSIONS}.JSON": "json",
+    f"{_EXTENSIONS}.JSONSchemaPropsOrArray": "schemas",
+    f"{_EXTENSIONS}.JSONSchemaPropsOrBool": "schemaorbool",
+    f"{_EXTENSIONS}.JSONSchemaPropsOrStringArray": "schemaorstrings",
     "k8s.io/apimachinery/pkg/types.UID": "string types.UID",
     "k8s.io/apimachinery/pkg/types.NodeName": "string types.NodeName",
 }

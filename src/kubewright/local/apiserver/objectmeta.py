@@ -181,9 +181,11 @@ def _validate_owner(owner: Object, field: str) -> list[Cause]:
     elif api_version.count("/") > 1 or not gvk.version:
         detail = "must be <group>/<version> or <version>"
         causes.append(invalid(f"{field}.apiVersion", api_version, detail))
-    for key in ("kind", "name", "uid"):
-        if not owner.get(key):
-            causes.append(required(f"{field}.{key}", "must not be empty"))
+    causes += [
+        required(f"{field}.{key}", "must not be empty")
+        for key in ("kind", "name", "uid")
+        if not owner.get(key)
+    ]
     if gvk == GroupVersionKind("", "v1", "Event"):
         detail = "/v1, Kind=Event is disallowed from being an owner"
         causes.append(invalid(field, owner, detail))
@@ -191,7 +193,7 @@ def _validate_owner(owner: Object, field: str) -> list[Cause]:
 
 
 def validate_finalizers(finalizers: list[str], field: str) -> list[Cause]:
-    """Return what is wrong with the names of finalizers, and whether two of them exclude another."""
+    """Return what is wrong with the names of finalizers; two of them exclude each other."""
     causes = [
         invalid(field, name, fault) for name in finalizers for fault in check_qualified_name(name)
     ]

@@ -132,8 +132,8 @@ def validate_client_config(config: Object, field: str) -> list[Cause]:
     url, service = config.get("url"), config.get("service")
     if (url is None) == (service is None):
         return [required(field, "exactly one of url or service is required")]
-    if url is not None:
-        return _check_url(url, f"{field}.url")
+    if service is None:
+        return _check_url(str(url), f"{field}.url")
     causes = check_present(service, "name", f"{field}.service")
     return causes + check_present(service, "namespace", f"{field}.service")
 

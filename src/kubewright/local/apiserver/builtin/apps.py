@@ -172,7 +172,11 @@ def _validate_replica_set_status(obj: Object, old: Object) -> list[Cause]:
 
 def _replica_set_cells(obj: Object, now: datetime) -> list[Any]:
     spec, status = obj["spec"], obj["status"]
-    counts = [spec.get("replicas") or 0, status.get("replicas") or 0, status.get("readyReplicas") or 0]
+    counts = [
+        spec.get("replicas") or 0,
+        status.get("replicas") or 0,
+        status.get("readyReplicas") or 0,
+    ]
     selector = format_selector(spec.get("selector"))
     return [*counts, format_age(obj, now), *container_cells(spec["template"]), selector]
 
@@ -382,7 +386,14 @@ RULES: Mapping[str, Rules] = {
         validate_status_update=_validate_deployment_status,
         status_resets=(("spec",), ("metadata", "labels")),
         table=Table(
-            (column("Ready"), column("Up-to-date"), column("Available"), AGE, *CONTAINERS, SELECTOR),
+            (
+                column("Ready"),
+                column("Up-to-date"),
+                column("Available"),
+                AGE,
+                *CONTAINERS,
+                SELECTOR,
+            ),
             _deployment_cells,
         ),
     ),

@@ -90,7 +90,9 @@ def _validate_metric(metric: Object, field: str) -> list[Cause]:
 
 
 def _validate_resource(resource: Object, field: str) -> list[Cause]:
-    causes = [] if resource.get("name") else [required(f"{field}.name", "must specify a resource name")]
+    causes = (
+        [] if resource.get("name") else [required(f"{field}.name", "must specify a resource name")]
+    )
     target = resource.get("target") or {}
     if target.get("averageUtilization") is None and target.get("averageValue") is None:
         causes.append(required(f"{field}.target.averageUtilization", _NO_TARGET))

@@ -179,7 +179,9 @@ def _has(status: Object, kind: str) -> bool:
 
 def _validate_job_status(obj: Object, old: Object) -> list[Cause]:
     status = obj["status"]
-    causes = check_numbers(status, ("active", "succeeded", "failed", "ready", "terminating"), "status")
+    causes = check_numbers(
+        status, ("active", "succeeded", "failed", "ready", "terminating"), "status"
+    )
     complete = _has(status, "Complete")
     if complete and not status.get("completionTime"):
         detail = "completionTime is required for Complete jobs"
@@ -270,7 +272,9 @@ def _validate_zone(zone: str) -> list[Cause]:
     if not all(re.fullmatch(r"[A-Za-z0-9._+][A-Za-z0-9._+-]{0,}", part) for part in parts):
         return [invalid(field, zone, f"unknown time zone {zone}")]
     if zone.lower() == "local":
-        detail = "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones"
+        detail = (
+            "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones"
+        )
         return [invalid(field, zone, detail)]
     try:
         ZoneInfo(zone)

@@ -17,7 +17,7 @@ from kubewright.local.apiserver.builtin.table import (
     format_duration,
     format_labels,
 )
-from kubewright.local.apiserver.field_error import invalid, required
+from kubewright.local.apiserver.field_error import forbidden, invalid, required
 
 _LEAST_SECONDS = 600
 _LEGACY = "kubernetes.io/legacy-unknown"
@@ -46,6 +46,17 @@ def _validate_request(obj: Object) -> list[Cause]:
 def _prepare_request_update(obj: Object, old: Object) -> None:
     """The request is what was signed for: only labels and annotations may change."""
     obj["spec"] = old["spec"]
+
+
+def _validate_status(obj: Object, old: Object) -> list[Cause]:
+    def decided(request: Object) -> set[str]:
+        conditions = (request.get("status") or {}).get("conditions") or ()
+        return {c.get("type") or "" for c in conditions} & {"Approved", "Denied"}
+
+    return [
+        forbidden("status.conditions", f'updates may not add a condition of type "{kind}"')
+        for kind in sorted(decided(obj) - decided(old))
+    ]
 
 
 def _state(obj: Object) -> str:
@@ -81,6 +92,7 @@ RULES: Mapping[str, Rules] = {
     "CertificateSigningRequest": Rules(
         prepare_for_update=_prepare_request_update,
         validate=_validate_request,
+        validate_status_update=_validate_status,
         fields={"spec.signerName": lambda obj: str(obj["spec"].get("signerName") or "")},
         table=Table(
             (

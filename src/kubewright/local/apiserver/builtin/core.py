@@ -69,9 +69,7 @@ def _validate_frozen(obj: Object, old: Object, *keys: str) -> list[Cause]:
         return []
     causes = [] if obj.get("immutable") else [forbidden("immutable", _IMMUTABLE)]
     return causes + [
-        forbidden(key, _IMMUTABLE)
-        for key in keys
-        if (obj.get(key) or {}) != (old.get(key) or {})
+        forbidden(key, _IMMUTABLE) for key in keys if (obj.get(key) or {}) != (old.get(key) or {})
     ]
 
 
@@ -192,7 +190,8 @@ def shorten(pairs: list[str], most: int = 3) -> str:
 
 
 def _component_cells(obj: Object, now: datetime) -> list[Any]:
-    healthy = next((c for c in obj.get("conditions") or () if c.get("type") == "Healthy"), {})
+    found: list[Object] = [c for c in obj.get("conditions") or () if c.get("type") == "Healthy"]
+    healthy = found[0] if found else {}
     status = "Healthy" if healthy.get("status") == "True" else "Unhealthy"
     return [status, healthy.get("message", ""), healthy.get("error", "")]
 

@@ -1,11 +1,9 @@
-"""Rules of Pod: status at creation, quality of service, what may change later, the row of a Table."""
+"""Rules of Pod: status at creation, quality of service, what may change later."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from copy import deepcopy
-from datetime import datetime
-from typing import Any
 
 from kubewright.api.errors import Cause
 from kubewright.api.quantity import Quantity
@@ -91,7 +89,9 @@ def _validate(pod: Object) -> list[Cause]:
 def _check_projected_tokens(spec: Object) -> list[Cause]:
     detail = "must not be specified when serviceAccountName is not set"
     return [
-        forbidden(f"spec.volumes[{index}].projected.sources[{position}].serviceAccountToken", detail)
+        forbidden(
+            f"spec.volumes[{index}].projected.sources[{position}].serviceAccountToken", detail
+        )
         for index, volume in enumerate(spec.get("volumes") or ())
         for position, source in enumerate((volume.get("projected") or {}).get("sources") or ())
         if "serviceAccountToken" in source
@@ -209,11 +209,11 @@ def _warnings(pod: Object, old: Object | None) -> list[str]:
     if not faults:
         return texts
     shown = " ".join(faults)
-    return [
+    text = (
         "metadata.name: this is used in the Pod's hostname, which can result in surprising"
-        f" behavior; a DNS label is recommended: [{shown}]",
-        *texts,
-    ]
+        f" behavior; a DNS label is recommended: [{shown}]"
+    )
+    return [text, *texts]
 
 
 def _pod_ip(pod: Object) -> str:
@@ -229,7 +229,11 @@ RULES: Mapping[str, Rules] = {
         validate_update=_validate_update,
         validate_status_update=_validate_status,
         warnings=_warnings,
-        status_resets=(("spec",), ("metadata", "deletionTimestamp"), ("metadata", "ownerReferences")),
+        status_resets=(
+            ("spec",),
+            ("metadata", "deletionTimestamp"),
+            ("metadata", "ownerReferences"),
+        ),
         fields={
             "spec.nodeName": text_at("spec", "nodeName"),
             "spec.restartPolicy": text_at("spec", "restartPolicy"),

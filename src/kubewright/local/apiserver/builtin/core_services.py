@@ -52,7 +52,8 @@ def needs_health_port(spec: Object) -> bool:
 
 def is_headless(spec: Object) -> bool:
     """Tell whether a Service has names but no address."""
-    return (spec.get("clusterIPs") or [""])[0] == "None"
+    addresses: list[str] = spec.get("clusterIPs") or [""]
+    return addresses[0] == "None"
 
 
 def is_external(spec: Object) -> bool:
@@ -80,7 +81,9 @@ def keep_allocated(spec: Object, old: Object) -> None:
 def _sync_addresses(spec: Object, old: Object) -> None:
     """Let a client that knows only the singular field work on the plural one."""
     before, now = old.get("clusterIP"), spec.get("clusterIP")
-    if before == now or not (spec.get("clusterIPs") and spec["clusterIPs"] == old.get("clusterIPs")):
+    if before == now or not (
+        spec.get("clusterIPs") and spec["clusterIPs"] == old.get("clusterIPs")
+    ):
         if now and not spec.get("clusterIPs") and before != now:
             spec["clusterIPs"] = [now]
         return
@@ -368,7 +371,9 @@ def _external_address(service: Object) -> str:
             return str(spec.get("externalName") or "")
         case "LoadBalancer":
             ingress = (service["status"].get("loadBalancer") or {}).get("ingress") or ()
-            found = sorted({item.get("ip") or item.get("hostname") or "" for item in ingress} - {""})
+            found = sorted(
+                {item.get("ip") or item.get("hostname") or "" for item in ingress} - {""}
+            )
             return ",".join([*found, *extra]) or "<pending>"
     return ",".join(extra) or NONE
 
@@ -402,7 +407,10 @@ RULES: Mapping[str, Rules] = {
         validate_update=_validate_update,
         validate_status_update=_validate_status,
         warnings=_warnings,
-        fields={"spec.clusterIP": text_at("spec", "clusterIP"), "spec.type": text_at("spec", "type")},
+        fields={
+            "spec.clusterIP": text_at("spec", "clusterIP"),
+            "spec.type": text_at("spec", "type"),
+        },
         table=Table(
             (
                 column("Type"),

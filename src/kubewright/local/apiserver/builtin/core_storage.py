@@ -10,8 +10,8 @@ from kubewright.api.errors import Cause
 from kubewright.api.quantity import Quantity
 from kubewright.api.resource import Object
 from kubewright.local.apiserver.builtin.checks import check_choice, check_subdomain
-from kubewright.local.apiserver.builtin.nodes import NODE
 from kubewright.local.apiserver.builtin.events import CORE_EVENT
+from kubewright.local.apiserver.builtin.nodes import NODE
 from kubewright.local.apiserver.builtin.pods.volumes import validate_host_path, validate_nfs
 from kubewright.local.apiserver.builtin.rules import Rules, Table, text_at
 from kubewright.local.apiserver.builtin.table import AGE, UNSET, column, format_age
@@ -61,7 +61,9 @@ def _prepare_volume(obj: Object) -> None:
 
 
 def _validate_access_modes(modes: list[str], field: str) -> list[Cause]:
-    causes = [not_supported(field, mode, _ACCESS_MODES) for mode in modes if mode not in _ACCESS_MODES]
+    causes = [
+        not_supported(field, mode, _ACCESS_MODES) for mode in modes if mode not in _ACCESS_MODES
+    ]
     if "ReadWriteOncePod" in modes and len(modes) > 1:
         detail = "may not use ReadWriteOncePod with other access modes"
         causes.append(forbidden(field, detail))
@@ -91,7 +93,9 @@ def _validate_volume(obj: Object) -> list[Cause]:
 
 def _validate_volume_source(spec: Object) -> list[Cause]:
     causes: list[Cause] = []
-    sources = sorted((key for key in spec if key not in _NOT_SOURCES), key=lambda k: k != "hostPath")
+    sources = sorted(
+        (key for key in spec if key not in _NOT_SOURCES), key=lambda k: k != "hostPath"
+    )
     for position, key in enumerate(sources):
         field = f"spec.{key}"
         if position:

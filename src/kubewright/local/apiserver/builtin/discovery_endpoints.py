@@ -44,21 +44,18 @@ def _validate_endpoint(endpoint: Object, kind: str, field: str) -> list[Cause]:
     if not addresses:
         return [required(f"{field}.addresses")]
     causes: list[Cause] = []
-    for index, address in enumerate(addresses):
-        if kind in ("IPv4", "IPv6"):
-            causes += _check_family(address, kind, f"{field}.addresses", index)
+    for address in addresses if kind in ("IPv4", "IPv6") else ():
+        causes += _check_family(address, kind, f"{field}.addresses")
     return causes
 
 
-def _check_family(address: str, kind: str, field: str, index: int) -> list[Cause]:
+def _check_family(address: str, kind: str, field: str) -> list[Cause]:
     try:
-        version = ipaddress.ip_address(address).version
+        if f"IPv{ipaddress.ip_address(address).version}" == kind:
+            return []
     except ValueError:
-        version = 0
-    if f"IPv{version}" == kind:
-        return []
-    article = "an" if kind.startswith("I") else "a"
-    return [invalid(field, address, f"must be {article} {kind} address")]
+        pass
+    return [invalid(field, address, f"must be an {kind} address")]
 
 
 def _validate_update(obj: Object, old: Object) -> list[Cause]:

@@ -79,8 +79,6 @@ def _validate_series(event: Object) -> list[Cause]:
     return causes
 
 
-
-
 _IMMUTABLE = (
     "involvedObject",
     "reason",

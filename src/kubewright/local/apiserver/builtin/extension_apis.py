@@ -17,7 +17,8 @@ def _api_service_cells(obj: Object, now: datetime) -> list[Any]:
     service = obj["spec"].get("service")
     shown = f"{service.get('namespace', '')}/{service.get('name', '')}" if service else "Local"
     conditions = (obj.get("status") or {}).get("conditions") or ()
-    available = next((c for c in conditions if c.get("type") == "Available"), {})
+    found: list[Object] = [c for c in conditions if c.get("type") == "Available"]
+    available = found[0] if found else {}
     state, reason = available.get("status") or "Unknown", available.get("reason")
     if reason and state != "True":
         state = f"{state} ({reason})"

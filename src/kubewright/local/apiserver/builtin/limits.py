@@ -56,7 +56,9 @@ def _validate_bounds(item: Object, kind: str, field: str) -> list[Cause]:
         ]
     names = sorted({name for key in _BOUNDS for name in item.get(key) or ()})
     for name in names:
-        amounts = {key: Quantity(item[key][name]) for key in _BOUNDS if name in (item.get(key) or {})}
+        amounts = {
+            key: Quantity(item[key][name]) for key in _BOUNDS if name in (item.get(key) or {})
+        }
         causes += _compare_bounds(item, amounts, name, field)
     return causes
 
@@ -140,7 +142,8 @@ def _validate_quota_status(obj: Object, old: Object) -> list[Cause]:
 def _quota_cells(obj: Object, now: datetime) -> list[Any]:
     status = obj.get("status") or {}
     hard, used = status.get("hard") or {}, status.get("used") or {}
-    requests, limits = [], []
+    requests: list[str] = []
+    limits: list[str] = []
     for name in sorted(hard):
         column_of = limits if name.startswith("limits.") else requests
         column_of.append(f"{name}: {used.get(name, '0')}/{hard[name]}")

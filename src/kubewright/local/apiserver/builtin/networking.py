@@ -20,8 +20,8 @@ from kubewright.local.apiserver.builtin.checks import (
 )
 from kubewright.local.apiserver.builtin.rules import Rules, Table
 from kubewright.local.apiserver.builtin.table import (
-    NAME,
     AGE,
+    NAME,
     NONE,
     column,
     format_age,
@@ -172,7 +172,9 @@ def _validate_policy(obj: Object) -> list[Cause]:
         causes += _validate_peers(rule, "to", f"spec.egress[{index}]")
     types = spec.get("policyTypes") or []
     if len(types) > 2:
-        causes.append(invalid("spec.policyTypes", types, "may not specify more than two policyTypes"))
+        causes.append(
+            invalid("spec.policyTypes", types, "may not specify more than two policyTypes")
+        )
         return causes
     for index, kind in enumerate(types):
         causes += check_choice(kind, ("Egress", "Ingress"), f"spec.policyTypes[{index}]")

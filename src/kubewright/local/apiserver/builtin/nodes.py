@@ -9,7 +9,7 @@ from kubewright.api.errors import Cause
 from kubewright.api.resource import Object
 from kubewright.local.apiserver.builtin.checks import check_qualified, with_faults
 from kubewright.local.apiserver.builtin.pods.scheduling import TAINT_EFFECTS
-from kubewright.local.apiserver.builtin.rules import Rules, Table, text_at
+from kubewright.local.apiserver.builtin.rules import Rules, Table
 from kubewright.local.apiserver.builtin.table import AGE, NONE, UNKNOWN, column, format_age
 from kubewright.local.apiserver.field_error import duplicate, forbidden, not_supported, required
 from kubewright.local.apiserver.formats import check_label_value
@@ -45,7 +45,7 @@ def _validate_update(node: Object, old: Object) -> list[Cause]:
         causes.append(forbidden("spec.podCIDRs", detail))
     provider = old_spec.get("providerID")
     if provider and new_spec.get("providerID") != provider:
-        detail = "node updates may not change providerID except from \"\" to valid"
+        detail = 'node updates may not change providerID except from "" to valid'
         causes.append(forbidden("spec.providerID", detail))
     return causes
 
@@ -121,4 +121,3 @@ NODE = Rules(
         _cells,
     ),
 )
-

@@ -15,8 +15,8 @@ class _Bounds:
     names: dict[str, int] = field(default_factory=dict)
 
 
-_MONTHS = "jan feb mar apr may jun jul aug sep oct nov dec".split()
-_DAYS = "sun mon tue wed thu fri sat".split()
+_MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
+_DAYS = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"]
 _FIELDS = (
     _Bounds(0, 59),
     _Bounds(0, 23),

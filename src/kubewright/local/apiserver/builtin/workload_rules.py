@@ -61,7 +61,9 @@ def check_counts(status: Object, parts: Iterable[str], field: str = "status") ->
     total = status.get("replicas") or 0
     for key in ("replicas", *parts):
         causes += check_not_negative(status.get(key) or 0, f"{field}.{key}")
-    causes += check_not_negative(status.get("observedGeneration") or 0, f"{field}.observedGeneration")
+    causes += check_not_negative(
+        status.get("observedGeneration") or 0, f"{field}.observedGeneration"
+    )
     causes += [
         invalid(f"{field}.{key}", status.get(key) or 0, "cannot be greater than status.replicas")
         for key in parts
@@ -84,7 +86,11 @@ def _validate_controller(obj: Object) -> list[Cause]:
 
 def _controller_cells(obj: Object, now: datetime) -> list[Any]:
     spec, status = obj["spec"], obj["status"]
-    counts = [spec.get("replicas") or 0, status.get("replicas") or 0, status.get("readyReplicas") or 0]
+    counts = [
+        spec.get("replicas") or 0,
+        status.get("replicas") or 0,
+        status.get("readyReplicas") or 0,
+    ]
     template = spec.get("template") or {}
     labels = format_labels(spec.get("selector"))
     return [*counts, format_age(obj, now), *container_cells(template), labels]

@@ -1,4 +1,4 @@
-"""The envelope of protobuf bodies: `k8s\\0`, then a runtime.Unknown that names the type."""
+"""The envelope of protobuf bodies: four magic bytes, then a runtime.Unknown."""
 
 from __future__ import annotations
 
@@ -69,7 +69,9 @@ def decode_body(body: bytes, expected: str = "") -> Object:
     gvk = GroupVersionKind.parse(envelope.api_version, envelope.kind)
     shape = _find_shape(gvk)
     if shape is None:
-        raise BadRequest(f'no kind "{gvk.kind}" is registered for version "{gvk.api_version}"', None)
+        raise BadRequest(
+            f'no kind "{gvk.kind}" is registered for version "{gvk.api_version}"', None
+        )
     try:
         obj = decode_struct(shape, envelope.raw)
     except (WireError, UnicodeDecodeError) as error:

@@ -25,6 +25,8 @@ Default = Mapping[str, Any] | Callable[[Object], None]
 
 _TABLE: Mapping[str, Default] = {**core.DEFAULTS, **workloads.DEFAULTS, **cluster.DEFAULTS}
 _PREFIX = "io.k8s.api."
+# The one type that holds itself; nothing in it has defaults.
+_SCHEMA = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps"
 
 
 class _Plan:
@@ -44,6 +46,8 @@ class _Plan:
 @cache
 def _plan(definition: str) -> _Plan:
     plan = _Plan(_TABLE.get(definition.removeprefix(_PREFIX)))
+    if definition == _SCHEMA:
+        return plan
     for field in struct_of(definition).fields.values():
         # Only a code with a reference can lead to a struct.
         if "@" not in field.type:

@@ -21,7 +21,13 @@ from kubewright.local.apiserver.builtin.pods.references import (
 from kubewright.local.apiserver.builtin.pods.resources import validate_resources
 from kubewright.local.apiserver.builtin.pods.security import validate_security_context
 from kubewright.local.apiserver.builtin.pods.volumes import check_descending
-from kubewright.local.apiserver.field_error import duplicate, forbidden, invalid, not_found, required
+from kubewright.local.apiserver.field_error import (
+    duplicate,
+    forbidden,
+    invalid,
+    not_found,
+    required,
+)
 from kubewright.local.apiserver.formats import (
     check_config_key,
     check_dns_subdomain,
@@ -72,9 +78,7 @@ def validate_containers(containers: list[Object], parts: PodParts, field: str) -
             causes.append(duplicate(f"{place}.name", name))
         names.add(name)
         if "lifecycle" in container:
-            causes += validate_lifecycle(
-                container["lifecycle"], parts.grace, f"{place}.lifecycle"
-            )
+            causes += validate_lifecycle(container["lifecycle"], parts.grace, f"{place}.lifecycle")
         causes += validate_probes(container, parts.grace, place)
     return causes + check_host_ports(containers, field)
 
@@ -301,7 +305,8 @@ def _validate_devices(container: Object, parts: PodParts, field: str) -> list[Ca
             causes.append(not_found(f"{place}.name", name))
         elif not {"persistentVolumeClaim", "ephemeral"} & parts.volumes[name].keys():
             detail = (
-                "can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode"
+                "can only use volume source type of PersistentVolumeClaim or Ephemeral for block"
+                " mode"
             )
             causes.append(invalid(f"{place}.name", name, detail))
     return causes

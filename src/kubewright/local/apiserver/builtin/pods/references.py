@@ -24,7 +24,13 @@ ENVIRONMENT_FIELDS = frozenset(
     }
 )
 VOLUME_FIELDS = frozenset(
-    {"metadata.name", "metadata.namespace", "metadata.labels", "metadata.annotations", "metadata.uid"}
+    {
+        "metadata.name",
+        "metadata.namespace",
+        "metadata.labels",
+        "metadata.annotations",
+        "metadata.uid",
+    }
 )
 _KNOWN = (
     ENVIRONMENT_FIELDS
@@ -40,9 +46,7 @@ _SUBSCRIPT = re.compile(r"([^\[]+)\['(.+)'\]")
 _UNITS = ("1k", "1M", "1G", "1T", "1P", "1E", "1Ki", "1Mi", "1Gi", "1Ti", "1Pi", "1Ei")
 
 
-def validate_field_reference(
-    reference: Object, allowed: frozenset[str], field: str
-) -> list[Cause]:
+def validate_field_reference(reference: Object, allowed: frozenset[str], field: str) -> list[Cause]:
     """Return what is wrong with an ObjectFieldSelector."""
     path = reference.get("fieldPath") or ""
     if not path:

@@ -37,7 +37,8 @@ def _validate_toleration(item: Object, field: str) -> list[Cause]:
     causes = check_qualified(key, f"{field}.key") if key else []
     if not key and operator != "Exists":
         detail = (
-            'operator must be Exists when `key` is empty, which means "match all values and all keys"'
+            "operator must be Exists when `key` is empty, which means"
+            ' "match all values and all keys"'
         )
         causes.append(invalid(f"{field}.operator", operator, detail))
     if item.get("tolerationSeconds") is not None and effect != "NoExecute":
@@ -104,7 +105,9 @@ def _validate_node_affinity(affinity: Object, field: str) -> list[Cause]:
 
 def _check_weight(item: Object, field: str) -> list[Cause]:
     weight = item.get("weight") or 0
-    return [] if 1 <= weight <= 100 else [invalid(f"{field}.weight", weight, "must be in the range 1-100")]
+    if 1 <= weight <= 100:
+        return []
+    return [invalid(f"{field}.weight", weight, "must be in the range 1-100")]
 
 
 def validate_node_selector(selector: Object, field: str) -> list[Cause]:

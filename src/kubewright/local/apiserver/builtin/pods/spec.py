@@ -45,7 +45,9 @@ def validate_pod_template(template: Object | None, field: str) -> list[Cause]:
     return causes + validate_pod_spec(template.get("spec") or {}, f"{field}.spec")
 
 
-def validate_pod_spec(spec: Object, field: str, *, extra_volumes: frozenset[str] = frozenset()) -> list[Cause]:
+def validate_pod_spec(
+    spec: Object, field: str, *, extra_volumes: frozenset[str] = frozenset()
+) -> list[Cause]:
     """Return what is wrong with the spec of a pod.
 
     `extra_volumes` are names that will be volumes, though they are not in the spec: the claim

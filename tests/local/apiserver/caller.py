@@ -73,9 +73,12 @@ class Caller:
         content: Any = json.loads(answer.body) if is_json else answer.body.decode()
         return Reply(answer.status, content, answer.content_type, answer.headers)
 
-    async def events(self, target: str, count: int, **headers: str) -> list[Any]:
+    async def events(self, target: str, count: int) -> list[Any]:
         """Read so many events of a watch; fewer where it ends before."""
-        answer = await self.answer("GET", target, **headers)
+        return await self.read(await self.answer("GET", target), count)
+
+    async def read(self, answer: Answer, count: int) -> list[Any]:
+        """Read so many events of a watch that is open; fewer where it ends before."""
         assert isinstance(answer, StreamResponse), answer
         events: list[Any] = []
         buffer = b""

@@ -68,7 +68,7 @@ def test_field_selector_escapes() -> None:
 
 
 def test_field_selector_without_operator_is_refused() -> None:
-    with pytest.raises(BadRequest, match="can't understand 'metadata.name'"):
+    with pytest.raises(BadRequest, match=r"can't understand 'metadata\.name'"):
         parse_field_selector("metadata.name")
 
 

@@ -40,8 +40,7 @@ async def test_a_wrong_token_is_nobody(call: Caller) -> None:
 
 async def test_impersonation_is_honoured(call: Caller) -> None:
     review = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
-    headers = {"impersonate_user": "alice", "impersonate_group": "devs"}
-    reply = await call("POST", review, {}, **headers)
+    reply = await call("POST", review, {}, impersonate_user="alice", impersonate_group="devs")
     info = reply.body["status"]["userInfo"]
     assert info == {"username": "alice", "groups": ["devs", "system:authenticated"]}
 

@@ -12,8 +12,8 @@ import pytest
 from kubewright.local.store import LogCorrupted, LogWriteFailed, VersionedStore, WriteAheadLog
 
 
-def open_store(path: Path, **options: int) -> VersionedStore:
-    return VersionedStore(log=WriteAheadLog(path, **options))
+def open_store(path: Path, minimum: int = 1 << 24) -> VersionedStore:
+    return VersionedStore(log=WriteAheadLog(path, minimum=minimum))
 
 
 def values(store: VersionedStore) -> dict[str, bytes]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import Any
 
 from tests.local.node.objects import build_pod
 
@@ -14,7 +15,7 @@ from kubewright.api.resource import Object
 from kubewright.client.client import Client
 
 
-async def create_pod(client: Client, name: str, **spec: object) -> Object:
+async def create_pod(client: Client, name: str, **spec: Any) -> Object:
     """Create a pod that is bound to the node of the test."""
     spec = {"automountServiceAccountToken": False, "terminationGracePeriodSeconds": 2, **spec}
     pod = build_pod(name, nodeName="node-1", **spec)

@@ -228,6 +228,15 @@ class ProcessRuntime:
         if process is not None:
             process.send(number)
 
+    def pid_of(self, container: RunningContainer) -> int:
+        """Return the process id of a container's first process; 0 when it has ended."""
+        process = self._processes.get(container.id)
+        return process.pid if process is not None else 0
+
+    async def connect(self, address: str, port: int) -> socket.socket:
+        """Connect to a pod from inside the pod network. Raises OSError."""
+        return await self._network.connect(address, port)
+
     async def execute(
         self, container: RunningContainer, argv: Sequence[str], timeout: float | None = None
     ) -> ExecResult:

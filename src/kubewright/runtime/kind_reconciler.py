@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Mapping
 from typing import Generic
 
@@ -242,8 +241,6 @@ class KindReconciler(Generic[T]):
         ctx.recorder.event(owner, "Warning", summary.reason, summary.message, action="Reconcile")
         try:
             await self._write_status(ctx, owner, None, summary)
-        except asyncio.CancelledError:
-            raise
         except KubewrightError as inner:
             ctx.logger.debug("the failure is not in the status: %s", inner)
 

@@ -120,6 +120,14 @@ def test_stored_versions_must_stay_until_migrated() -> None:
     assert [cause.field for cause in causes] == ["status.storedVersions[0]"]
 
 
+def test_conversion_webhooks_are_refused_by_name_where_they_would_be_called() -> None:
+    webhook = {"clientConfig": {"url": "https://a.example"}, "conversionReviewVersions": ["v1"]}
+    conversion = {"strategy": "Webhook", "webhook": webhook}
+    assert faults(definition(conversion=conversion)) == {}
+    two = definition(version(), version(name="v2", storage=False), conversion=conversion)
+    assert "conversion webhooks are not supported" in faults(two)["spec.conversion.strategy"]
+
+
 def test_community_groups_need_an_approval() -> None:
     crd = definition(group="x.k8s.io")
     crd["metadata"]["name"] = "widgets.x.k8s.io"

@@ -1,4 +1,4 @@
-"""Rules of core/v1: configuration, namespaces, nodes, events, limits."""
+"""Rules of core/v1: configuration, namespaces, endpoints."""
 
 from __future__ import annotations
 
@@ -17,18 +17,13 @@ from kubewright.local.apiserver.builtin.checks import (
     with_faults,
 )
 from kubewright.local.apiserver.builtin.core_services import check_endpoint_address
-from kubewright.local.apiserver.builtin.limits import LIMIT_RANGE, RESOURCE_QUOTA
-from kubewright.local.apiserver.builtin.pods import validate_pod_template
 from kubewright.local.apiserver.builtin.rules import Rules, Table, text_at
 from kubewright.local.apiserver.builtin.table import (
     AGE,
     NONE,
     column,
-    container_cells,
     format_age,
-    format_labels,
 )
-from kubewright.local.apiserver.builtin.workload_rules import REPLICATION_CONTROLLER
 from kubewright.local.apiserver.field_error import forbidden, invalid, required, too_long
 from kubewright.local.apiserver.formats import check_config_key, check_ip, check_port_number
 from kubewright.local.apiserver.objectmeta import dns_label, validate_qualified_finalizers
@@ -164,10 +159,6 @@ def _validate_namespace_status(obj: Object, old: Object) -> list[Cause]:
     return []
 
 
-def _validate_pod_template_kind(obj: Object) -> list[Cause]:
-    return validate_pod_template(obj.get("template"), "template")
-
-
 def _endpoints_cells(obj: Object, now: datetime) -> list[Any]:
     pairs = [
         f"{_bracketed(address.get('ip', ''))}:{port.get('port', 0)}"
@@ -194,12 +185,6 @@ def _component_cells(obj: Object, now: datetime) -> list[Any]:
     healthy = found[0] if found else {}
     status = "Healthy" if healthy.get("status") == "True" else "Unhealthy"
     return [status, healthy.get("message", ""), healthy.get("error", "")]
-
-
-def _template_cells(obj: Object, now: datetime) -> list[Any]:
-    template = obj.get("template") or {}
-    labels = (template.get("metadata") or {}).get("labels")
-    return [*container_cells(template), format_labels(labels)]
 
 
 def _validate_endpoints(obj: Object) -> list[Cause]:
@@ -274,19 +259,9 @@ RULES: Mapping[str, Rules] = {
         ),
     ),
     "ServiceAccount": Rules(),
-    "PodTemplate": Rules(
-        has_generation=True,
-        validate=_validate_pod_template_kind,
-        table=Table(
-            (column("Containers"), column("Images"), column("Pod Labels")), _template_cells
-        ),
-    ),
     "Endpoints": Rules(
         allow_create_on_update=True,
         validate=_validate_endpoints,
         table=Table((column("Endpoints"), AGE), _endpoints_cells),
     ),
-    "LimitRange": LIMIT_RANGE,
-    "ResourceQuota": RESOURCE_QUOTA,
-    "ReplicationController": REPLICATION_CONTROLLER,
 }

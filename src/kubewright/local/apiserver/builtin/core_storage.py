@@ -1,4 +1,4 @@
-"""Rules of PersistentVolume, PersistentVolumeClaim, Node and core Event."""
+"""Rules of PersistentVolume and PersistentVolumeClaim."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ from kubewright.api.errors import Cause
 from kubewright.api.quantity import Quantity
 from kubewright.api.resource import Object
 from kubewright.local.apiserver.builtin.checks import check_choice, check_subdomain
-from kubewright.local.apiserver.builtin.events import CORE_EVENT
-from kubewright.local.apiserver.builtin.nodes import NODE
 from kubewright.local.apiserver.builtin.pods.volumes import validate_host_path, validate_nfs
 from kubewright.local.apiserver.builtin.rules import Rules, Table, text_at
 from kubewright.local.apiserver.builtin.table import AGE, UNSET, column, format_age
@@ -245,8 +243,6 @@ def _claim_cells(obj: Object, now: datetime) -> list[Any]:
 
 
 RULES: Mapping[str, Rules] = {
-    "Event": CORE_EVENT,
-    "Node": NODE,
     "PersistentVolume": Rules(
         prepare_for_create=_prepare_volume,
         validate=_validate_volume,

@@ -176,18 +176,19 @@ _TABLE = Table(
     _cells,
     names_first=False,
 )
-CORE_EVENT = Rules(
+_CORE_EVENT = Rules(
     allow_create_on_update=True,
     validate=_validate_legacy,
     fields=_fields("involvedObject", "reportingComponent"),
     table=_TABLE,
 )
 RULES: Mapping[str, Rules] = {
+    "core.Event": _CORE_EVENT,
     "Event": Rules(
         allow_create_on_update=True,
         validate=_validate_new_event,
         validate_update=_validate_new_update,
         fields=_fields("regarding", "reportingController"),
         table=_TABLE,
-    )
+    ),
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
@@ -98,7 +99,7 @@ def _default_pod_ranges(node: Object) -> None:
         spec["podCIDRs"] = [first]
 
 
-NODE = Rules(
+_NODE = Rules(
     takes_status=True,
     default=_default_pod_ranges,
     validate=_validate,
@@ -121,3 +122,5 @@ NODE = Rules(
         _cells,
     ),
 )
+
+RULES: Mapping[str, Rules] = {"Node": _NODE}

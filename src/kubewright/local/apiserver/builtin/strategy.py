@@ -22,26 +22,39 @@ from kubewright.local.apiserver.objectmeta import (
 )
 
 # Where the rules of each group live; a module is imported when the first of its kinds is used.
-_MODULES: dict[str, tuple[str, ...]] = {
-    "": ("core", "core_pods", "core_services", "core_storage"),
-    "admissionregistration.k8s.io": ("admissionregistration",),
-    "apiregistration.k8s.io": ("extension_apis",),
-    "apps": ("apps",),
-    "autoscaling": ("autoscaling",),
-    "batch": ("batch",),
-    "certificates.k8s.io": ("certificates",),
-    "coordination.k8s.io": ("coordination",),
-    "discovery.k8s.io": ("discovery_endpoints",),
-    "events.k8s.io": ("events",),
-    "flowcontrol.apiserver.k8s.io": ("extension_apis",),
-    "networking.k8s.io": ("networking",),
-    "node.k8s.io": ("scheduling",),
-    "policy": ("policy",),
-    "rbac.authorization.k8s.io": ("rbac",),
-    "resource.k8s.io": ("extension_apis",),
-    "scheduling.k8s.io": ("scheduling",),
-    "storage.k8s.io": ("storage",),
-    "storagemigration.k8s.io": ("storage",),
+_MODULES: dict[str, str] = {
+    "": "core",
+    "admissionregistration.k8s.io": "admissionregistration",
+    "apiregistration.k8s.io": "extension_apis",
+    "apps": "apps",
+    "autoscaling": "autoscaling",
+    "batch": "batch",
+    "certificates.k8s.io": "certificates",
+    "coordination.k8s.io": "coordination",
+    "discovery.k8s.io": "discovery_endpoints",
+    "events.k8s.io": "events",
+    "flowcontrol.apiserver.k8s.io": "extension_apis",
+    "networking.k8s.io": "networking",
+    "node.k8s.io": "scheduling",
+    "policy": "policy",
+    "rbac.authorization.k8s.io": "rbac",
+    "resource.k8s.io": "extension_apis",
+    "scheduling.k8s.io": "scheduling",
+    "storage.k8s.io": "storage",
+    "storagemigration.k8s.io": "storage",
+}
+# Kinds of the core group that have a module apart.
+_CORE_MODULES: dict[str, str] = {
+    "Event": "events",
+    "LimitRange": "core_workloads",
+    "Node": "nodes",
+    "PersistentVolume": "core_storage",
+    "PersistentVolumeClaim": "core_storage",
+    "Pod": "core_pods",
+    "PodTemplate": "core_workloads",
+    "ReplicationController": "core_workloads",
+    "ResourceQuota": "core_workloads",
+    "Service": "core_services",
 }
 _PLAIN = Rules()
 # Groups whose kinds may have finalizers without a domain.
@@ -52,14 +65,16 @@ _ANY_FINALIZER = frozenset(
 
 def find_rules(resource: Resource) -> Rules:
     """Return the rules of a kind; a kind without any of its own has those that all share."""
-    keys = (f"{resource.version}.{resource.kind}", resource.kind)
-    for name in _MODULES.get(resource.group, ()):
-        module = import_module(f"kubewright.local.apiserver.builtin.{name}")
-        rules: Mapping[str, Rules] = module.RULES
-        for key in keys:
-            if key in rules:
-                return rules[key]
-    return _PLAIN
+    name = _MODULES.get(resource.group)
+    if not resource.group:
+        name = _CORE_MODULES.get(resource.kind, name)
+    if name is None:
+        return _PLAIN
+    module = import_module(f"kubewright.local.apiserver.builtin.{name}")
+    rules: Mapping[str, Rules] = module.RULES
+    # Two groups have a kind of the same name: the core one's is told apart.
+    core_key = "" if resource.group else f"core.{resource.kind}"
+    return rules.get(core_key) or rules.get(resource.kind) or _PLAIN
 
 
 class BuiltinStrategy:

@@ -6,9 +6,13 @@ from kubewright.api.resource import Object
 from kubewright.api.time import format_time
 from kubewright.local.apiserver.apply.apply import apply_object, track_update
 from kubewright.local.apiserver.apply.managers import ManagerIdentity
+from kubewright.local.apiserver.exchange import encode_json
 from kubewright.local.apiserver.kind import ServedKind
 from kubewright.local.apiserver.options import WriteOptions
+from kubewright.local.apiserver.registry import Registry
 from kubewright.local.apiserver.rest.call import Call
+from kubewright.local.apiserver.schema.node import SchemaNode
+from kubewright.local.apiserver.storage import decode_json
 
 _EMPTY: dict[str, Object] = {}
 
@@ -19,6 +23,39 @@ def identify(call: Call, options: WriteOptions, subresource: str = "") -> Manage
     if not name:
         name = call.request.header("user-agent").partition("/")[0][:128] or "unknown"
     return ManagerIdentity(name, call.kind.resource.api_version, subresource)
+
+
+class KindVersions:
+    """The other versions of a kind, whose managers own fields under other names."""
+
+    def __init__(self, registry: Registry, kind: ServedKind) -> None:
+        self._registry = registry
+        self._kind = kind
+
+    def schema(self, api_version: str) -> SchemaNode | None:
+        """Return the schema of a version; None where it is not served any more."""
+        kind = self._find(api_version)
+        return None if kind is None else kind.schema
+
+    def convert(self, obj: Object, api_version: str) -> Object:
+        """Return the object in another version."""
+        kind = self._find(api_version)
+        if kind is None or obj.get("apiVersion") == api_version:
+            return obj
+        copy: Object = decode_json(encode_json(obj))
+        return kind.convert(copy) if kind.convert else {**copy, "apiVersion": api_version}
+
+    def _find(self, api_version: str) -> ServedKind | None:
+        group, _, version = api_version.rpartition("/")
+        return self._registry.find(group, version, self._kind.resource.plural)
+
+
+def versions_of(call: Call) -> KindVersions | None:
+    """Return the versions of a kind; None for a kind that has one alone."""
+    kind, registry = call.kind, call.backend.registry
+    # A definition may have served other versions before, whose managers are still recorded.
+    several = kind.is_custom or registry.has_versions(kind)
+    return KindVersions(registry, kind) if several else None
 
 
 def empty_object(kind: ServedKind) -> Object:
@@ -45,6 +82,7 @@ def track(
         now=format_time(call.backend.now()),
         reset=call.kind.reset_fields.get(subresource, ()),
         empty=empty_object(call.kind),
+        versions=versions_of(call),
     )
 
 
@@ -76,5 +114,6 @@ def apply(
         default=complete,
         reset=call.kind.reset_fields.get(subresource, ()),
         empty=empty_object(call.kind),
+        versions=versions_of(call),
         kind=call.kind.resource.kind,
     )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Iterable
 
 from kubewright.local.apiserver.kind import ServedKind
 
@@ -27,7 +28,7 @@ class Registry:
         self._builtin: dict[tuple[str, str, str], ServedKind] = {}
         self._by_definition: dict[str, tuple[ServedKind, ...]] = {}
         self._kinds: dict[tuple[str, str, str], ServedKind] = {}
-        self._listeners: list[Callable[[], None]] = []
+        self._sharing: Counter[tuple[str, str]] = Counter()
         self.generation = 0
         for kind in kinds:
             self._builtin[_key(kind)] = kind
@@ -49,6 +50,10 @@ class Registry:
         """Return the version of a kind in which its objects are stored."""
         stored = kind.stored_as
         return self._kinds.get((stored.group, stored.version, stored.plural)) or kind
+
+    def has_versions(self, kind: ServedKind) -> bool:
+        """Tell whether the kind's objects are served in other versions, or other groups, too."""
+        return self._sharing[(kind.stored_as.group, kind.stored_as.plural)] > 1
 
     def set_custom(self, definition: str, kinds: Iterable[ServedKind]) -> None:
         """Serve the kinds of a CustomResourceDefinition instead of those it had before."""
@@ -91,6 +96,7 @@ class Registry:
             for kind in custom:
                 kinds.setdefault(_key(kind), kind)
         self._kinds = kinds
+        self._sharing = Counter((k.stored_as.group, k.stored_as.plural) for k in kinds.values())
         self.generation += 1
 
 

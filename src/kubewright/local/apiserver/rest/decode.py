@@ -78,8 +78,16 @@ def decode_object(call: Call, options: WriteOptions, obj: Object, body: Body) ->
     if options.field_validation == FieldValidation.WARN:
         call.request.warnings += [*body.duplicates, *unknown]
     result = decoded.obj
+    keep_manager_reset(result, obj)
     kind.strategy.default(result)
     return result
+
+
+def keep_manager_reset(decoded: Object, source: Object) -> None:
+    """Keep an empty managedFields, which decoding drops: it asks to forget all managers."""
+    metadata = source.get("metadata")
+    if isinstance(metadata, dict) and metadata.get("managedFields") == []:
+        metadata_of(decoded)["managedFields"] = []
 
 
 def check_type(kind: ServedKind, obj: Object, data: bytes) -> Object:

@@ -21,7 +21,12 @@ from kubewright.local.apiserver.negotiation import unsupported
 from kubewright.local.apiserver.options import FieldValidation, WriteOptions, parse_write_options
 from kubewright.local.apiserver.patch import json_patch, merge_patch, strategic_merge
 from kubewright.local.apiserver.rest.call import Call
-from kubewright.local.apiserver.rest.decode import check_name, check_namespace, metadata_of
+from kubewright.local.apiserver.rest.decode import (
+    check_name,
+    check_namespace,
+    keep_manager_reset,
+    metadata_of,
+)
 from kubewright.local.apiserver.rest.update import Change, change_object
 
 JSON_PATCH = "application/json-patch+json"
@@ -78,15 +83,11 @@ def _build_apply(call: Call, options: WriteOptions) -> Change:
     subresource = call.info.subresource
 
     def transform(live: Object | None) -> Object:
-        if config.get("kind") == call.kind.resource.kind:
-            # What is applied stays as it was sent: the namespace of the path is no part of it.
-            named = {**config, "metadata": dict(metadata)}
-            check_name(call, named)
-            check_namespace(call, named)
         version = metadata.get("resourceVersion")
         if live is not None and version and version != live["metadata"]["resourceVersion"]:
             raise call.conflict()
         applied = apply(call, options, live, config, subresource)
+        check_name(call, applied)
         check_namespace(call, applied)
         return applied
 
@@ -174,6 +175,7 @@ def decode_patched(call: Call, options: WriteOptions, value: Any, body: Body) ->
             if warning not in call.request.warnings:
                 call.request.warnings.append(warning)
     obj = decoded.obj
+    keep_manager_reset(obj, value)
     strategy.default(obj)
     return obj
 

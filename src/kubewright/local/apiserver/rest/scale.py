@@ -122,11 +122,7 @@ def _track(call: Call, options: WriteOptions, live: Object, scale: Object) -> Ob
 
 
 def _apply(call: Call, options: WriteOptions, live: Object, config: Object) -> Object:
-    if config.get("kind") == "Scale":
-        named = {**config, "metadata": dict(metadata_of(config))}
-        check_name(call, named)
-        check_namespace(call, named)
-    return apply_object(
+    scale = apply_object(
         live,
         config,
         schema=_scale_schema(),
@@ -136,6 +132,9 @@ def _apply(call: Call, options: WriteOptions, live: Object, config: Object) -> O
         default=lambda obj: None,
         kind="Scale",
     )
+    check_name(call, scale)
+    check_namespace(call, scale)
+    return scale
 
 
 def _identify(call: Call, options: WriteOptions) -> ManagerIdentity:

@@ -12,7 +12,6 @@ from kubewright.api.errors import Conflict, KubewrightError, MethodNotAllowed, N
 from kubewright.api.metadata import ObjectMeta
 from kubewright.api.resource import Object, Resource
 from kubewright.client.client import Client
-from kubewright.local.controllers.accepting import build_metadata_client
 from kubewright.local.controllers.discovery import Discovery
 
 _CONCURRENCY = 8
@@ -47,8 +46,10 @@ class Content:
             self.finalizers.update(name for item in items for name in item.finalizers or ())
 
 
-async def delete_content(client: Client, namespace: str, discovery: Discovery) -> Content:
-    """Delete everything in a namespace and return what is left.
+async def delete_content(
+    client: Client, metadata: Client, namespace: str, discovery: Discovery
+) -> Content:
+    """Delete everything in a namespace and return what is left; `metadata` reads metadata alone.
 
     Pods go first, and the rest waits for them: what a pod uses, such as a NetworkPolicy that
     confines it, must not go while it runs (KEP-5080).
@@ -56,69 +57,69 @@ async def delete_content(client: Client, namespace: str, discovery: Discovery) -
     content = Content(stale=discovery.stale)
     resources = [r for r in discovery.supporting("list", "delete") if r.namespaced]
     first = [resource for resource in resources if resource == builtin.POD]
-    await _delete_all(client, namespace, first, content)
+    deletion = _Deletion(client, metadata, namespace, content)
+    await deletion.delete_all(first)
     if not content.grace_seconds and not content.remaining:
-        await _delete_all(client, namespace, [r for r in resources if r not in first], content)
+        await deletion.delete_all([r for r in resources if r not in first])
     return content
 
 
-async def _delete_all(
-    client: Client, namespace: str, resources: Sequence[Resource], content: Content
-) -> None:
-    metadata = build_metadata_client(client)
-    gate = asyncio.Semaphore(_CONCURRENCY)
+class _Deletion:
+    """One pass over a namespace."""
 
-    async def delete(resource: Resource) -> None:
-        async with gate:
-            try:
-                content.count(resource, await _delete_kind(client, metadata, namespace, resource))
-            except KubewrightError as error:
-                # One kind that cannot be deleted must not keep the others.
-                content.failures.append(f"{resource}: {error}")
+    def __init__(self, client: Client, metadata: Client, namespace: str, content: Content) -> None:
+        self._client = client
+        self._metadata = metadata
+        self._namespace = namespace
+        self._content = content
 
-    async with asyncio.TaskGroup() as group:
-        for resource in resources:
-            group.create_task(delete(resource))
-    content.failures.sort()
+    async def delete_all(self, resources: Sequence[Resource]) -> None:
+        gate = asyncio.Semaphore(_CONCURRENCY)
 
+        async def delete(resource: Resource) -> None:
+            async with gate:
+                try:
+                    self._content.count(resource, await self._delete_kind(resource))
+                except KubewrightError as error:
+                    # One kind that cannot be deleted must not keep the others.
+                    self._content.failures.append(f"{resource}: {error}")
 
-async def _delete_kind(
-    client: Client, metadata: Client, namespace: str, resource: Resource
-) -> list[ObjectMeta]:
-    """Delete the objects of one kind; return the metadata of those that are still there."""
-    items = await _list(metadata, namespace, resource)
-    if any(not item.is_deleting for item in items):
-        await _delete_collection(client, namespace, resource, items)
-        items = await _list(metadata, namespace, resource)
-    return items
+        async with asyncio.TaskGroup() as group:
+            for resource in resources:
+                group.create_task(delete(resource))
+        self._content.failures.sort()
 
+    async def _delete_kind(self, resource: Resource) -> list[ObjectMeta]:
+        """Delete the objects of one kind; return the metadata of those that are still there."""
+        items = await self._list(resource)
+        if any(not item.is_deleting for item in items):
+            await self._delete_collection(resource, items)
+            items = await self._list(resource)
+        return items
 
-async def _list(metadata: Client, namespace: str, resource: Resource) -> list[ObjectMeta]:
-    try:
-        page = await metadata.list_raw(resource, namespace=namespace)
-    except (NotFound, MethodNotAllowed):
-        # The kind went away since discovery: its objects went with it.
-        return []
-    return [item.meta for item in page.items]
+    async def _list(self, resource: Resource) -> list[ObjectMeta]:
+        try:
+            page = await self._metadata.list_raw(resource, namespace=self._namespace)
+        except (NotFound, MethodNotAllowed):
+            # The kind went away since discovery: its objects went with it.
+            return []
+        return [item.meta for item in page.items]
 
+    async def _delete_collection(self, resource: Resource, items: Sequence[ObjectMeta]) -> None:
+        options: Object = {
+            "apiVersion": "v1",
+            "kind": "DeleteOptions",
+            "propagationPolicy": "Background",
+        }
+        path = resource.path(namespace=self._namespace)
+        try:
+            await self._client.request("DELETE", path, body=options)
+        except MethodNotAllowed:
+            for item in items:
+                await self._delete_one(resource, item)
 
-async def _delete_collection(
-    client: Client, namespace: str, resource: Resource, items: Sequence[ObjectMeta]
-) -> None:
-    options: Object = {
-        "apiVersion": "v1",
-        "kind": "DeleteOptions",
-        "propagationPolicy": "Background",
-    }
-    try:
-        await client.request("DELETE", resource.path(namespace=namespace), body=options)
-    except MethodNotAllowed:
-        for item in items:
-            await _delete_one(client, resource, item)
-
-
-async def _delete_one(client: Client, resource: Resource, item: ObjectMeta) -> None:
-    try:
-        await client.delete(resource, item.name, namespace=item.namespace, uid=item.uid)
-    except (NotFound, Conflict):
-        return
+    async def _delete_one(self, resource: Resource, item: ObjectMeta) -> None:
+        try:
+            await self._client.delete(resource, item.name, namespace=item.namespace, uid=item.uid)
+        except (NotFound, Conflict):
+            return

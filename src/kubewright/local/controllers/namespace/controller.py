@@ -8,6 +8,8 @@ from kubewright.api import builtin
 from kubewright.api.errors import NotFound
 from kubewright.api.resource import NamespacedName, Object
 from kubewright.api.time import format_time, parse_time
+from kubewright.client.client import Client
+from kubewright.local.controllers.accepting import build_metadata_client
 from kubewright.local.controllers.discovery import discover
 from kubewright.local.controllers.namespace.conditions import build_conditions
 from kubewright.local.controllers.namespace.content import delete_content
@@ -29,32 +31,45 @@ def build_namespace_controller() -> Controller:
     conditions, and take the finalizer off when nothing is. Objects of any kind may be left, so no
     watch tells when to look again: a deletion that takes long is looked at less often.
     """
-    return Controller(NAME, builtin.NAMESPACE, reconcile, workers=8)
+    return Controller(NAME, builtin.NAMESPACE, _Reconciler().reconcile, workers=8)
 
 
-async def reconcile(key: NamespacedName, ctx: Context) -> Result | None:
-    """Bring the deletion of one namespace a step further."""
-    namespace = ctx.get(builtin.NAMESPACE, key)
-    if namespace is None or namespace["metadata"].get("deletionTimestamp") is None:
-        return None
-    if FINALIZER not in (namespace["spec"].get("finalizers") or ()):
-        return None
-    content = await delete_content(ctx.client, key.name, await discover(ctx.client))
-    now = ctx.clock.now()
-    try:
-        if content.is_empty:
-            await ctx.replace(build_finalized(namespace), subresource="finalize")
+class _Reconciler:
+    """Keeps one client for metadata, so that a warning of the server is logged once."""
+
+    def __init__(self) -> None:
+        self._metadata: Client | None = None
+
+    def _read_metadata(self, client: Client) -> Client:
+        if self._metadata is None:
+            self._metadata = build_metadata_client(client)
+        return self._metadata
+
+    async def reconcile(self, key: NamespacedName, ctx: Context) -> Result | None:
+        """Bring the deletion of one namespace a step further."""
+        namespace = ctx.get(builtin.NAMESPACE, key)
+        if namespace is None or namespace["metadata"].get("deletionTimestamp") is None:
             return None
-        status = dict(namespace.get("status") or {})
-        status["phase"] = "Terminating"
-        status["conditions"] = build_conditions(
-            status.get("conditions") or [], content, format_time(now)
+        if FINALIZER not in (namespace["spec"].get("finalizers") or ()):
+            return None
+        content = await delete_content(
+            ctx.client, self._read_metadata(ctx.client), key.name, await discover(ctx.client)
         )
-        if status != namespace.get("status"):
-            await ctx.replace({**namespace, "status": status}, subresource="status")
-    except NotFound:
-        return None
-    return Result(after=next_look(namespace, now))
+        now = ctx.clock.now()
+        try:
+            if content.is_empty:
+                await ctx.replace(build_finalized(namespace), subresource="finalize")
+                return None
+            status = dict(namespace.get("status") or {})
+            status["phase"] = "Terminating"
+            status["conditions"] = build_conditions(
+                status.get("conditions") or [], content, format_time(now)
+            )
+            if status != namespace.get("status"):
+                await ctx.replace({**namespace, "status": status}, subresource="status")
+        except NotFound:
+            return None
+        return Result(after=next_look(namespace, now))
 
 
 def build_finalized(namespace: Object) -> Object:

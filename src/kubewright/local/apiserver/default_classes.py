@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from kubewright.api.errors import Forbidden, StatusDetails
+from kubewright.api.quantity import Quantity
 from kubewright.api.resource import Object
 from kubewright.local.apiserver.admission import Attributes
 from kubewright.local.apiserver.backend import Backend
@@ -42,7 +44,28 @@ class DefaultClasses:
             _sign_name(obj, attributes.user)
 
     async def validate(self, attributes: Attributes) -> None:
-        """Judge nothing more."""
+        """Refuse to grow a claim whose class does not allow it (PersistentVolumeClaimResize)."""
+        resource = attributes.kind.resource
+        if resource.group or resource.plural != "persistentvolumeclaims":
+            return
+        obj, old = attributes.obj, attributes.old
+        if obj is None or old is None or attributes.subresource:
+            return
+        if _requested(old) < _requested(obj) and not self._may_grow(old):
+            raise Forbidden(
+                f'persistentvolumeclaims "{attributes.name}" is forbidden: only dynamically '
+                "provisioned pvc can be resized and the storageclass that provisions the pvc must "
+                "support resize",
+                StatusDetails(name=attributes.name, kind="persistentvolumeclaims"),
+            )
+
+    def _may_grow(self, claim: Object) -> bool:
+        name = (claim.get("spec") or {}).get("storageClassName")
+        version = self._backend.store.get(
+            key_prefix("storage.k8s.io", "storageclasses") + str(name)
+        )
+        stored = decode_json(version.value or b"{}") if version else {}
+        return bool(stored.get("allowVolumeExpansion"))
 
     def _set_storage_class(self, claim: Object) -> None:
         spec = claim.setdefault("spec", {})
@@ -71,6 +94,11 @@ class DefaultClasses:
             if any(annotations.get(mark) == "true" for mark in marks):
                 found.append((item.version.create_revision, metadata["name"]))
         return max(found, default=(0, ""))[1]
+
+
+def _requested(claim: Object) -> Quantity:
+    requests = ((claim.get("spec") or {}).get("resources") or {}).get("requests") or {}
+    return Quantity(requests.get("storage") or "0")
 
 
 def _protect(obj: Object, finalizer: str) -> None:

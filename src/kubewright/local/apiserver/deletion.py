@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from kubewright.api.resource import Object
 from kubewright.api.time import format_time, parse_time
-from kubewright.local.apiserver.crd.lifecycle import CLEANUP_FINALIZER
+from kubewright.local.apiserver.crd.lifecycle import plan_deletion as hold_definition
 from kubewright.local.apiserver.kind import ServedKind
 from kubewright.local.apiserver.options import DeleteOptions
 
@@ -36,13 +36,12 @@ def plan_deletion(
     metadata = obj["metadata"]
     if _is_namespace(kind):
         return _plan_namespace(obj, now)
+    if _is_definition(kind):
+        return _plan_definition(obj, now)
     graceful, pending = _begin_grace(kind, obj, options, now)
     if pending:
         return DeletionPlan(None, remove=False)
     finalizers = _finalizers(kind, metadata, options)
-    if _is_definition(kind) and CLEANUP_FINALIZER not in finalizers:
-        # Its objects go first; only DELETE puts this on.
-        finalizers.append(CLEANUP_FINALIZER)
     changed = finalizers != (metadata.get("finalizers") or [])
     if changed:
         _set_finalizers(metadata, finalizers)
@@ -145,6 +144,14 @@ def _plan_namespace(obj: Object, now: datetime) -> DeletionPlan:
         return DeletionPlan(obj, remove=False)
     held = (obj.get("spec") or {}).get("finalizers") or metadata.get("finalizers")
     return DeletionPlan(None, remove=not held)
+
+
+def _plan_definition(obj: Object, now: datetime) -> DeletionPlan:
+    """A definition waits until its objects are gone; its finalizer is put on by DELETE alone."""
+    metadata = obj["metadata"]
+    if metadata.get("deletionTimestamp") is None:
+        return DeletionPlan(hold_definition(obj, format_time(now)), remove=False)
+    return DeletionPlan(None, remove=not metadata.get("finalizers"))
 
 
 def returns_object(kind: ServedKind) -> bool:

@@ -162,7 +162,7 @@ def parse_write_options(request: Request, kind: str, *, apply: bool = False) -> 
     causes += dry_run_causes(query.get("dryRun") or ())
     validation = request.param("fieldValidation")
     if validation and validation not in list(FieldValidation):
-        supported = ("Ignore", "Strict", "Warn")
+        supported = ("", "Ignore", "Strict", "Warn")
         causes.append(_unsupported("fieldValidation", validation, supported))
     if causes:
         raise Invalid.of(_GROUP, kind, "", causes)

@@ -86,8 +86,10 @@ class ServiceAddresses:
             return  # the kind's validation says what is wrong with it
         problem = ""
         if address not in NETWORK:
-            problem = f"failed to allocate IP {given}: the provided network does not match the "
-            problem += f"current range. The range of valid IPs is {NETWORK}"
+            problem = (
+                f"failed to allocate IP {given}: the provided network does not match the current "
+                "range"
+            )
         elif given in self._record()[1]:
             problem = f"failed to allocate IP {given}: provided IP is already allocated"
         if problem:

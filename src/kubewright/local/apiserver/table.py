@@ -8,6 +8,12 @@ from datetime import datetime
 from kubewright.api.resource import Object
 from kubewright.local.apiserver.kind import Column, ServedKind
 
+# kubectl passes over such rows when it sorts out what still runs.
+_ENDED = {
+    "Succeeded": "The pod has completed successfully.",
+    "Failed": "The pod failed.",
+}
+
 
 def build_columns(kind: ServedKind) -> list[Object]:
     """Build the column definitions of a kind's Table."""
@@ -31,7 +37,13 @@ def build_row(kind: ServedKind, obj: Object, include: str, version: str, now: da
         shown = obj
     elif include == "None":
         shown = None
-    return {"cells": kind.strategy.cells(obj, now), "object": shown}
+    row: Object = {"cells": kind.strategy.cells(obj, now), "object": shown}
+    if kind.resource.plural == "pods" and not kind.resource.group:
+        phase = (obj.get("status") or {}).get("phase")
+        if phase in _ENDED:
+            completed = {"type": "Completed", "status": "True", "reason": phase}
+            row["conditions"] = [completed | {"message": _ENDED[phase]}]
+    return row
 
 
 def build_table(

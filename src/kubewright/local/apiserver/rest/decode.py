@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from typing import Any
 
 from kubewright.api.errors import BadRequest
@@ -64,7 +65,7 @@ def decode_object(call: Call, options: WriteOptions, obj: Object, body: Body) ->
     """
     kind = call.kind
     decoded = kind.strategy.decode(obj)
-    unknown = [f'unknown field "{path}"' for path in decoded.unknown]
+    unknown = unknown_fields(decoded.unknown)
     # A protobuf body was decoded by the schema already: it has no unknown fields to tell of.
     if call.request.header("content-type").startswith(PROTOBUF):
         unknown = []
@@ -81,6 +82,11 @@ def decode_object(call: Call, options: WriteOptions, obj: Object, body: Body) ->
     keep_manager_reset(result, obj)
     kind.strategy.default(result)
     return result
+
+
+def unknown_fields(paths: Iterable[str]) -> list[str]:
+    """Word the complaints about fields that the kind does not have."""
+    return [f"unknown field {json.dumps(path, ensure_ascii=False)}" for path in paths]
 
 
 def keep_manager_reset(decoded: Object, source: Object) -> None:

@@ -26,6 +26,7 @@ from kubewright.local.apiserver.rest.decode import (
     check_namespace,
     keep_manager_reset,
     metadata_of,
+    unknown_fields,
 )
 from kubewright.local.apiserver.rest.update import Change, change_object
 
@@ -166,7 +167,7 @@ def decode_patched(call: Call, options: WriteOptions, value: Any, body: Body) ->
         _, _, problem = error.message.partition(" cannot be handled as a ")
         _, _, problem = problem.partition(": ")
         raise _refused(value, problem or error.message) from None
-    unknown = [f'unknown field "{path}"' for path in decoded.unknown]
+    unknown = unknown_fields(decoded.unknown)
     if options.field_validation == FieldValidation.STRICT and (unknown or body.duplicates):
         problems = ", ".join([*body.duplicates, *unknown])
         raise _refused(value, f"strict decoding error: {problems}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
-from kubewright.api.errors import MethodNotAllowed, NotFound
+from kubewright.api.errors import MethodNotAllowed, NotFound, StatusDetails
 from kubewright.local.apiserver.exchange import Answer, Verb
 from kubewright.local.apiserver.kind import ServedKind
 from kubewright.local.apiserver.request import RequestInfo
@@ -91,5 +91,14 @@ def _find_subresource(
         raise missing_resource()
     handler = _STATUS.get(info.verb) if name == "status" else others.get((name, info.verb))
     if handler is None:
-        raise method_not_allowed()
+        raise _not_supported(kind, info) if kind.is_custom else method_not_allowed()
     return handler
+
+
+def _not_supported(kind: ServedKind, info: RequestInfo) -> MethodNotAllowed:
+    """Build the answer for a verb that a custom kind's path does not take."""
+    resource = kind.resource
+    return MethodNotAllowed(
+        f'{info.verb} is not supported on resources of kind "{resource.group_resource}"',
+        StatusDetails(group=resource.group, kind=resource.plural),
+    )

@@ -255,3 +255,32 @@ def test_selectable_fields_of_a_pod() -> None:
     assert fields["spec.nodeName"] == "n1"
     assert fields["spec.hostNetwork"] == "false"
     assert fields["status.phase"] == "Pending"
+
+
+def test_unset_numbers_that_are_no_pointers_get_their_default() -> None:
+    reference = {"name": "global-default"}
+    schema = created(
+        "FlowSchema",
+        "flowcontrol.apiserver.k8s.io",
+        spec={"priorityLevelConfiguration": reference, "matchingPrecedence": 0},
+    )
+    assert schema["spec"]["matchingPrecedence"] == 1000
+
+
+def test_network_policy_exceptions_lie_within_their_network() -> None:
+    block = {"cidr": "10.0.0.0/8", "except": ["10.1.0.0/16", "192.0.2.0/24"]}
+    spec = {"podSelector": {}, "ingress": [{"from": [{"ipBlock": block}]}]}
+    assert faults("NetworkPolicy", "networking.k8s.io", spec=spec) == [
+        (
+            'spec.ingress[0].from[0].ipBlock.except[1]: Invalid value: "192.0.2.0/24": must be a'
+            " strict subset of `cidr`"
+        )
+    ]
+
+
+def test_writes_do_not_move_the_creation_time() -> None:
+    old = created("ConfigMap", metadata={"creationTimestamp": "2026-01-01T00:00:00Z"})
+    new = deepcopy(old)
+    new["metadata"]["creationTimestamp"] = "2001-01-01T00:00:00Z"
+    assert update_faults("ConfigMap", "", old, new) == []
+    assert new["metadata"]["creationTimestamp"] == "2026-01-01T00:00:00Z"

@@ -66,6 +66,8 @@ def _check_workload_selector(spec: Object, kind: str) -> list[Cause]:
 
 def _validate_workload_template(spec: Object) -> list[Cause]:
     template, selector = spec.get("template") or {}, spec.get("selector")
+    if selector is not None and check_selector(selector, "spec.selector"):
+        return [invalid("spec.selector", selector, "invalid label selector")]
     if selector is None:
         # Without a selector nothing is selected.
         labels = (template.get("metadata") or {}).get("labels")
@@ -211,7 +213,7 @@ def _validate_daemon_strategy(strategy: Object) -> list[Cause]:
     return causes
 
 
-def _daemon_set_create(obj: Object) -> None:
+def _default_generation(obj: Object) -> None:
     obj["metadata"].setdefault("annotations", {}).setdefault(_TEMPLATE_GENERATION, "1")
 
 
@@ -357,7 +359,7 @@ RULES: Mapping[str, Rules] = {
     ),
     "DaemonSet": Rules(
         has_generation=True,
-        prepare_for_create=_daemon_set_create,
+        default=_default_generation,
         prepare_for_update=_daemon_set_update,
         validate=_validate_daemon_set,
         warnings=warn_at("spec", "template"),

@@ -51,6 +51,11 @@ def _validate(obj: Object) -> list[Cause]:
     causes += _validate_target(spec.get("scaleTargetRef") or {}, "spec.scaleTargetRef")
     for index, metric in enumerate(spec.get("metrics") or ()):
         causes += _validate_metric(metric, f"spec.metrics[{index}]")
+    for key, rules in (spec.get("behavior") or {}).items():
+        window = rules.get("stabilizationWindowSeconds")
+        if window is not None and window < 0:
+            field = f"spec.behavior.{key}.stabilizationWindowSeconds"
+            causes.append(invalid(field, window, "must be greater than or equal to zero"))
     return causes + late
 
 

@@ -19,8 +19,6 @@ def _validate(lease: Object) -> list[Cause]:
     if seconds is not None and seconds <= 0:
         causes.append(invalid("spec.leaseDurationSeconds", seconds, POSITIVE))
     causes += check_numbers(spec, ("leaseTransitions",), "spec")
-    if spec.get("holderIdentity") == "":
-        causes.append(invalid("spec.holderIdentity", "", "must not be empty"))
     return causes
 
 

@@ -114,12 +114,10 @@ def _validate_quota(obj: Object) -> list[Cause]:
 
 
 def _validate_quota_item(name: str, amount: str, field: str) -> list[Cause]:
-    causes: list[Cause] = []
+    causes = [] if name in STANDARD else check_resource_name(name, field)
     is_known = name in STANDARD_QUOTA or name.startswith(("hugepages-", "requests.hugepages-"))
     if "/" not in name and not is_known:
         causes.append(invalid(field, name, "must be a standard resource for quota"))
-    if name not in STANDARD:
-        causes += check_resource_name(name, field)
     return causes + check_amount(name, amount, field)
 
 

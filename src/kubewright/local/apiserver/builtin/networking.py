@@ -50,6 +50,9 @@ def _validate_ingress(obj: Object) -> list[Cause]:
     if not rules and backend is None:
         detail = "either `defaultBackend` or `rules` must be specified"
         causes.append(invalid("spec", None, detail))
+    for index, item in enumerate(spec.get("tls") or ()):
+        if name := item.get("secretName"):
+            causes += check_subdomain(name, f"spec.tls[{index}].secretName")
     for index, rule in enumerate(rules):
         causes += _validate_rule(rule, f"spec.rules[{index}]")
     if backend is not None:
@@ -177,7 +180,7 @@ def _validate_policy(obj: Object) -> list[Cause]:
         )
         return causes
     for index, kind in enumerate(types):
-        causes += check_choice(kind, ("Egress", "Ingress"), f"spec.policyTypes[{index}]")
+        causes += check_choice(kind, ("Ingress", "Egress"), f"spec.policyTypes[{index}]")
     return causes
 
 
@@ -188,9 +191,23 @@ def _validate_peers(rule: Object, side: str, field: str) -> list[Cause]:
         causes += check_choice(port.get("protocol"), ("SCTP", "TCP", "UDP"), f"{place}.protocol")
         if port.get("port") is not None:
             causes += check_port(port["port"], f"{place}.port")
+        causes += _check_end_port(port, f"{place}.endPort")
     for index, peer in enumerate(rule.get(side) or ()):
         causes += _validate_peer(peer, f"{field}.{side}[{index}]")
     return causes
+
+
+def _check_end_port(port: Object, field: str) -> list[Cause]:
+    start, end = port.get("port"), port.get("endPort")
+    if end is None:
+        return []
+    if start is None:
+        return [invalid(field, end, "may not be specified when `port` is not specified")]
+    if isinstance(start, str):
+        return [invalid(field, end, "may not be specified when `port` is non-numeric")]
+    if end < start:
+        return [invalid(field, end, "must be greater than or equal to `port`")]
+    return []
 
 
 def _validate_peer(peer: Object, field: str) -> list[Cause]:
@@ -206,7 +223,23 @@ def _validate_peer(peer: Object, field: str) -> list[Cause]:
     cidr = block.get("cidr") or ""
     if not cidr:
         return [*causes, required(f"{field}.ipBlock.cidr")]
-    return causes + with_faults(f"{field}.ipBlock.cidr", cidr, check_cidr(cidr))
+    faults = with_faults(f"{field}.ipBlock.cidr", cidr, check_cidr(cidr))
+    if faults:
+        return causes + faults
+    for index, text in enumerate(block.get("except") or ()):
+        causes += _check_exception(text, cidr, f"{field}.ipBlock.except[{index}]")
+    return causes
+
+
+def _check_exception(text: str, cidr: str, field: str) -> list[Cause]:
+    if faults := check_cidr(text):
+        return with_faults(field, text, faults)
+    outer = ipaddress.ip_network(cidr, strict=False)
+    inner = ipaddress.ip_network(text, strict=False)
+    first, last = inner.network_address, inner.broadcast_address
+    if first in outer and last in outer and inner.prefixlen > outer.prefixlen:
+        return []
+    return [invalid(field, text, "must be a strict subset of `cidr`")]
 
 
 def _validate_class(obj: Object) -> list[Cause]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -32,7 +33,10 @@ def _validate(node: Object) -> list[Cause]:
         elif effect not in TAINT_EFFECTS:
             causes.append(not_supported(f"{field}.effect", effect, TAINT_EFFECTS))
         if (key, effect) in seen:
-            causes.append(duplicate(field, taint))
+            shown = {"Key": key, "Value": value, "Effect": effect, "TimeAdded": None}
+            cause = duplicate(field, shown)
+            detail = "taints must be unique by key and effect pair"
+            causes.append(replace(cause, message=f"{cause.message}: {detail}"))
         seen.add((key, effect))
     return causes
 

@@ -113,7 +113,6 @@ RULES: Mapping[str, Rules] = {
         ),
     ),
     "CSIDriver": Rules(
-        has_generation=True,
         allow_unconditional_update=False,
         table=Table(
             (

@@ -32,10 +32,12 @@ _SCHEMA = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaPr
 class _Plan:
     """What to default in a struct: its own rule, and the fields below which there is more."""
 
-    __slots__ = ("children", "own")
+    __slots__ = ("children", "own", "values")
 
     def __init__(self, own: Default | None) -> None:
         self.own = own
+        # Of the fields that are no pointers, which are unset when they are zero.
+        self.values: frozenset[str] = frozenset()
         self.children: list[tuple[str, Literal["struct", "list", "map"], _Plan]] = []
 
     @property
@@ -48,7 +50,9 @@ def _plan(definition: str) -> _Plan:
     plan = _Plan(_TABLE.get(definition.removeprefix(_PREFIX)))
     if definition == _SCHEMA:
         return plan
-    for field in struct_of(definition).fields.values():
+    fields = struct_of(definition).fields
+    plan.values = frozenset(name for name, field in fields.items() if not field.pointer)
+    for field in fields.values():
         # Only a code with a reference can lead to a struct.
         if "@" not in field.type:
             continue
@@ -76,7 +80,8 @@ def apply_defaults(obj: Object, definition: str) -> None:
 def _apply(plan: _Plan, obj: Object) -> None:
     if isinstance(plan.own, Mapping):
         for key, value in plan.own.items():
-            if obj.get(key) is None:
+            unset = obj.get(key)
+            if unset is None or (key in plan.values and unset in ("", 0)):
                 obj[key] = deepcopy(value) if isinstance(value, dict | list) else value
     elif plan.own is not None:
         plan.own(obj)

@@ -99,6 +99,7 @@ DEFAULTS: Mapping[str, Mapping[str, Any] | Callable[[Object], None]] = {
         "volumeLifecycleModes": ["Persistent"],
         "requiresRepublish": False,
         "seLinuxMount": False,
+        "preventPodSchedulingIfMissing": False,
     },
     "storage.v1.StorageClass": {"reclaimPolicy": "Delete", "volumeBindingMode": "Immediate"},
 }

@@ -5,7 +5,6 @@ from __future__ import annotations
 from kubewright.api.errors import Cause
 from kubewright.api.resource import Object
 from kubewright.local.apiserver.builtin.checks import (
-    POSITIVE,
     check_choice,
     check_label,
     check_qualified,
@@ -65,7 +64,7 @@ def validate_spread(constraints: list[Object], field: str) -> list[Cause]:
         skew, topology = item.get("maxSkew") or 0, item.get("topologyKey") or ""
         action = item.get("whenUnsatisfiable") or ""
         if skew <= 0:
-            causes.append(invalid(f"{place}.maxSkew", skew, POSITIVE))
+            causes.append(invalid(f"{place}.maxSkew", skew, "must be greater than zero"))
         if not topology:
             causes.append(required(f"{place}.topologyKey", "can not be empty"))
         if action not in _UNSATISFIABLE:
@@ -155,9 +154,10 @@ def _validate_pod_term(term: Object, field: str) -> list[Cause]:
     causes += check_selector(term.get("namespaceSelector"), f"{field}.namespaceSelector")
     for index, name in enumerate(term.get("namespaces") or ()):
         causes += check_label(name, f"{field}.namespaces[{index}]")
-    if not term.get("topologyKey"):
-        return [*causes, required(f"{field}.topologyKey", "can not be empty")]
-    return causes + check_qualified(term["topologyKey"], f"{field}.topologyKey")
+    key = term.get("topologyKey") or ""
+    if not key:
+        causes.append(required(f"{field}.topologyKey", "can not be empty"))
+    return causes + check_qualified(key, f"{field}.topologyKey")
 
 
 def check_deadline(seconds: int | None, field: str) -> list[Cause]:

@@ -45,13 +45,14 @@ def _check_ids(context: Object, keys: tuple[str, ...], field: str) -> list[Cause
 
 
 def _check_profile(profile: Object | None, field: str) -> list[Cause]:
+    name = "seccomp" if field.endswith("seccompProfile") else "AppArmor"
     if profile is None:
         return []
     kind, local = profile.get("type") or "", profile.get("localhostProfile")
     if kind == "Localhost" and not local:
-        detail = "must be set when type is Localhost"
+        detail = f"must be set when {name} type is Localhost"
         return [required(f"{field}.localhostProfile", detail)]
     if kind != "Localhost" and local is not None:
-        detail = "can only be set when type is Localhost"
+        detail = f"can only be set when {name} type is Localhost"
         return [invalid(f"{field}.localhostProfile", local, detail)]
     return check_choice(kind, _PROFILES, f"{field}.type", needed=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import time
-import uuid
 from collections.abc import Callable
 from datetime import UTC, datetime
 
@@ -63,7 +62,10 @@ class Backend:
 
     def new_uid(self) -> str:
         """Return a fresh UID (RFC 9562 version 4)."""
-        return str(uuid.UUID(int=self.random.getrandbits(128), version=4))
+        # The module uuid costs a start more than all UIDs of a day: it loads platform.
+        bits = self.random.getrandbits(128) & ~(0xF << 76) & ~(0x3 << 62) | 4 << 76 | 2 << 62
+        text = f"{bits:032x}"
+        return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
     def generate_name(self, prefix: str) -> str:
         """Return a name for `generateName`: the prefix, cut to fit, and five random letters."""

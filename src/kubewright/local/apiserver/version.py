@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import platform
 import sys
 
 from kubewright.api.resource import Object
@@ -12,6 +11,8 @@ GIT_VERSION = "v1.37.2+kubewright"
 
 def build_version() -> Object:
     """Build the answer of `/version`."""
+    import platform  # slow to load, and not needed to start
+
     machine = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
     return {
         "major": "1",

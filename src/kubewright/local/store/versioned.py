@@ -149,9 +149,17 @@ class VersionedStore:
         """
         if revision is not None:
             self._check(revision)
+        if revision == self._revision:
+            revision = None
+        keys = self._range(prefix, start)
+        # Without tombstones every key counts: what follows a page need not be looked at.
+        counts = revision is None and len(self._keys) == self._live
         items: list[Item] = []
         remaining = 0
-        for key in self._range(prefix, start):
+        for index, key in enumerate(keys):
+            if limit and counts and len(items) == limit:
+                remaining = len(keys) - index
+                break
             versions = self._versions[key]
             version = versions[-1] if revision is None else self._at(versions, revision)
             if version is None or version.value is None:

@@ -1,5 +1,9 @@
 from __future__ import annotations
 
+import asyncio
+from pathlib import Path
+
+import pytest
 from tests.local.node.conftest import StartNode
 from tests.local.node.waiting import (
     container_state,
@@ -14,6 +18,7 @@ from kubewright.api.builtin import EVENT, LEASE, NODE, POD
 from kubewright.api.conditions import is_condition_true
 from kubewright.client.client import Client
 from kubewright.local.node import SimulatedRuntime
+from kubewright.local.node.pod_worker import PodWorker
 
 
 async def test_registers_and_renews_its_lease(client: Client, start_node: StartNode) -> None:
@@ -106,3 +111,73 @@ async def test_restarted_node_takes_its_pods_up_again(
     )
     last = pod["status"]["containerStatuses"][0]["lastState"]["terminated"]
     assert last["reason"] == "ContainerStatusUnknown"
+
+
+async def test_overwritten_status_is_written_again(client: Client, start_node: StartNode) -> None:
+    await start_node(SimulatedRuntime())
+    await create_pod(client, "p")
+    pod = await wait_for(client, "p", is_ready)
+    for condition in pod["status"]["conditions"]:
+        condition["status"] = "False"
+    await client.replace(pod, subresource="status")
+    await wait_for(client, "p", is_ready)
+
+
+async def test_finished_pod_rests(
+    client: Client, start_node: StartNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rounds = 0
+    sync = PodWorker._sync
+
+    async def count(worker: PodWorker) -> bool:
+        nonlocal rounds
+        rounds += 1
+        return await sync(worker)
+
+    monkeypatch.setattr(PodWorker, "_sync", count)
+    monkeypatch.setattr("kubewright.local.node.pod_worker.REFRESH_SECONDS", 0.1)
+    metadata = {"name": "m", "namespace": "ns"}
+    await client.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})
+    await start_node(SimulatedRuntime(run_seconds=0.1))
+    volumes = [{"name": "v", "configMap": {"name": "m"}}]
+    await create_pod(client, "p", restartPolicy="Never", activeDeadlineSeconds=1, volumes=volumes)
+    await wait_for(client, "p", has_phase("Succeeded"))
+    await asyncio.sleep(1.2)
+    pod = await wait_for(client, "p", has_phase("Succeeded"))
+    assert "reason" not in pod["status"]
+    assert rounds < 30
+
+
+async def test_changed_config_map_reaches_a_running_pod(
+    client: Client, start_node: StartNode, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kubewright.local.node.pod_worker.REFRESH_SECONDS", 0.1)
+    metadata = {"name": "m", "namespace": "ns"}
+    config_map = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
+    await client.create({**config_map, "data": {"k": "1"}})
+    await start_node(SimulatedRuntime())
+    volumes = [{"name": "v", "configMap": {"name": "m"}}]
+    pod = await create_pod(client, "p", volumes=volumes)
+    await wait_for(client, "p", is_ready)
+    file = tmp_path / "node/pods" / pod["metadata"]["uid"] / "volumes/v/k"
+    assert file.read_text() == "1"
+    await client.replace({**config_map, "data": {"k": "2"}})
+    async with asyncio.timeout(10):
+        while True:
+            if file.read_text() == "2":
+                return
+            await asyncio.sleep(0.05)
+
+
+async def test_host_network_is_refused_by_name(client: Client, start_node: StartNode) -> None:
+    await start_node(SimulatedRuntime())
+    await create_pod(client, "p", hostNetwork=True)
+    async with asyncio.timeout(10):
+        while True:
+            events = await client.list(EVENT, namespace="ns")
+            if events.items:
+                break
+            await asyncio.sleep(0.05)
+    assert events.items[0]["note"] == (
+        "Failed to create pod sandbox: local nodes do not give pods hostNetwork"
+    )

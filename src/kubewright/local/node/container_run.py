@@ -249,6 +249,15 @@ class ContainerRun:
         work = self.stop(record, sandbox, self._grace() if grace is None else float(grace))
         record.work = self._owner.begin(work, f"stop {record.name}")
 
+    def replace(self, record: ContainerRecord, sandbox: Sandbox | None) -> None:
+        """Stop a container whose image was changed; it starts again as its restart policy says."""
+        if record.container is None or record.work is not None or self._owner.is_ending:
+            return
+        record.kill_reason = f"Container {record.name} definition changed, will be restarted"
+        record.work = self._owner.begin(
+            self.stop(record, sandbox, self._grace()), f"stop {record.name}"
+        )
+
     def _grace(self) -> float:
         return float(self._owner.pod["spec"].get("terminationGracePeriodSeconds", 30))
 

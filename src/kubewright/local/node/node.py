@@ -174,7 +174,7 @@ class Node:
             # One pod's trouble must not end the others. Its containers are ended, and it begins
             # again from what the API says.
             _logger.exception("the worker of pod %s failed", worker.key)
-            worker.kill()
+            await worker.abandon()
             await self._clock.sleep(RESTART_SECONDS)
         finally:
             del self._workers[worker.uid]

@@ -62,9 +62,12 @@ def build_node(facts: NodeFacts, *, now: str, before: Sequence[Object] = ()) -> 
 
 def build_annotations(facts: NodeFacts) -> dict[str, str]:
     """Build the annotations that say in what the node differs from others."""
+    annotations = {
+        "kubewright.dev/limits": "Limits of cpu and memory are not enforced.",
+    }
     if not facts.is_one_uid:
-        return {}
-    return {
+        return annotations
+    return annotations | {
         "kubewright.dev/one-uid": "Containers have the uid they ask for, in a user namespace, and "
         "are all one user of the host: supplementalGroups and fsGroup have no effect."
     }

@@ -14,10 +14,15 @@ from collections.abc import Coroutine
 from datetime import timedelta
 
 from kubewright.api.builtin import POD
-from kubewright.api.errors import APIError, Conflict, Invalid, KubewrightError, NotFound
+from kubewright.api.errors import (
+    APIError,
+    Conflict,
+    KubewrightError,
+    NotFound,
+    TransportError,
+)
 from kubewright.api.resource import NamespacedName, Object
 from kubewright.api.time import format_time, parse_time
-from kubewright.client.requests import PatchType
 from kubewright.local.node.container_run import ContainerRun
 from kubewright.local.node.containers import (
     ContainerRecord,
@@ -32,6 +37,7 @@ from kubewright.local.node.pod_plan import Step, Stop, is_failed_init, is_finish
 from kubewright.local.node.pod_volumes import PodVolumes
 from kubewright.local.node.runtime import PodIdentity, Sandbox
 from kubewright.local.node.status import PodFacts, build_status, compute_phase
+from kubewright.local.node.status_publisher import StatusPublisher
 from kubewright.local.node.volumes import MountError
 
 _logger = logging.getLogger(__name__)
@@ -43,6 +49,10 @@ REFRESH_SECONDS = 30.0
 """How often volumes that the API fills are compared with it; tokens live much longer."""
 DEADLINE_MESSAGE = "Pod was active on the node longer than the specified deadline"
 TERMINAL = ("Succeeded", "Failed")
+
+
+class UnsupportedPod(KubewrightError):
+    """A pod asks for what a local node cannot give."""
 
 
 class PodWorker:
@@ -65,7 +75,7 @@ class PodWorker:
         self._started_at = parse_time(started) if started else context.clock.now()
         self._overrun = False
         self._refresh_at = 0.0
-        self._published: Object | None = None
+        self._publisher = StatusPublisher(context.client, self.key, self.uid)
         self._conditions: list[Object] = (pod.get("status") or {}).get("conditions") or []
         self._retry_at: float | None = None
         self._deleted = False
@@ -75,9 +85,11 @@ class PodWorker:
         """Take the pod as the API has it now."""
         self.pod = pod
         for record, (spec, _) in zip(self.records, pod_containers(pod), strict=False):
+            changed = spec.get("image") != record.spec.get("image")
             record.spec = spec
-        if is_contradicted(pod, self._published):
-            self._published = None
+            if changed and self._group is not None:
+                self._run.replace(record, self._sandbox)
+        self._publisher.observe(pod)
         self._wake.set()
 
     def forget(self) -> None:
@@ -130,7 +142,7 @@ class PodWorker:
         now = self._context.clock.monotonic()
         times = [record.retry_at for record in self.records if record.retry_at > now]
         times += [self._retry_at] if self._retry_at is not None else []
-        if self._volumes.is_written and not self.is_ending:
+        if self._volumes.is_written and not self.is_ending and not self._is_over:
             times.append(self._refresh_at)
         if deadline := self._deadline_in():
             times.append(now + deadline)
@@ -148,7 +160,7 @@ class PodWorker:
     def _deadline_in(self) -> float | None:
         """Return the seconds until activeDeadlineSeconds are over."""
         limit = self.pod["spec"].get("activeDeadlineSeconds")
-        if limit is None or self._overrun or self._was_terminal:
+        if limit is None or self._overrun or self._is_over:
             return None
         end = self._started_at + timedelta(seconds=limit)
         return max(0.001, (end - self._context.clock.now()).total_seconds())
@@ -202,26 +214,40 @@ class PodWorker:
                 references = await context.read_references(self.pod)
                 await self._volumes.set_up(self.pod, references)
                 self._refresh_at = context.clock.monotonic() + REFRESH_SECONDS
-            elif self._volumes.is_written and context.clock.monotonic() >= self._refresh_at:
-                self._refresh_at = context.clock.monotonic() + REFRESH_SECONDS
-                await self._volumes.refresh(self.pod, await context.read_references(self.pod))
             if self._sandbox is None:
-                identity = PodIdentity(self.key, self.uid, pod_hostname(self.pod))
-                self._sandbox = await context.runtime.create_sandbox(identity)
-                self._address = self._sandbox.address
+                await self._create_sandbox()
         except MountError as error:
             context.recorder.event(self.pod, "Warning", "FailedMount", str(error))
+        except (APIError, TransportError) as error:
+            _logger.warning("pod %s cannot be prepared: %s", self.key, error)
         except (KubewrightError, OSError) as error:
-            context.recorder.event(
-                self.pod,
-                "Warning",
-                "FailedCreatePodSandBox",
-                f"Failed to create pod sandbox: {error}",
-            )
+            note = f"Failed to create pod sandbox: {error}"
+            context.recorder.event(self.pod, "Warning", "FailedCreatePodSandBox", note)
         else:
+            await self._refresh_volumes()
             return True
         self._retry_in(RETRY_SECONDS)
         return False
+
+    async def _create_sandbox(self) -> None:
+        if lacking := list_unsupported(self.pod):
+            raise UnsupportedPod(f"local nodes do not give pods {', '.join(lacking)}")
+        identity = PodIdentity(self.key, self.uid, pod_hostname(self.pod))
+        self._sandbox = await self._context.runtime.create_sandbox(identity)
+        self._address = self._sandbox.address
+
+    async def _refresh_volumes(self) -> None:
+        """Bring volumes up to date with the API now and then; a failure leaves them as they are."""
+        now = self._context.clock.monotonic()
+        if not self._volumes.is_written or now < self._refresh_at:
+            return
+        self._refresh_at = now + REFRESH_SECONDS
+        try:
+            await self._volumes.refresh(self.pod, await self._context.read_references(self.pod))
+        except MountError as error:
+            self._context.recorder.event(self.pod, "Warning", "FailedMount", str(error))
+        except (KubewrightError, OSError) as error:
+            _logger.warning("volumes of pod %s were not refreshed: %s", self.key, error)
 
     @property
     def _needs_volumes(self) -> bool:
@@ -294,7 +320,7 @@ class PodWorker:
         Not for long, since a slow image or hook must not hide what becomes of the others.
         """
         starting = [r.starting_since for r in self.records if r.starting_since is not None]
-        if not starting or self._published is None:
+        if not starting or not self._publisher.has_published:
             return False
         left = min(starting) + QUIET_SECONDS - self._context.clock.monotonic()
         if left > 0:
@@ -305,29 +331,8 @@ class PodWorker:
         """Write the status, if it differs from what was written last."""
         if self._gone or self._was_terminal or self._deleted or self._is_between:
             return
-        status = self.build_status()
-        if status == self._published:
-            return
-        body = {"metadata": {"uid": self.uid}, "status": status}
-        try:
-            await self._context.client.patch(
-                POD,
-                self.key.name,
-                body,
-                type=PatchType.STRATEGIC,
-                namespace=self.key.namespace,
-                subresource="status",
-            )
-        except (NotFound, Conflict, Invalid) as error:
-            # The pod is gone or is another one by now; the cache will tell. Or it is not, and then
-            # this is worth trying again.
-            _logger.debug("status of pod %s was not taken: %s", self.key, error)
+        if not await self._publisher.publish(self.build_status()):
             self._retry_in(RETRY_SECONDS)
-        except KubewrightError as error:
-            _logger.warning("status of pod %s was not written: %s", self.key, error)
-            self._retry_in(RETRY_SECONDS)
-        else:
-            self._published = status
 
     async def _release_sandbox(self) -> None:
         if self._sandbox is not None:
@@ -361,6 +366,13 @@ class PodWorker:
             self._deleted = True
         return False
 
+    async def abandon(self) -> None:
+        """Let go of everything after a failure; another worker takes the pod up again."""
+        self.kill()
+        exits = [r.container.exited for r in self.records if r.container is not None]
+        await asyncio.gather(*map(asyncio.shield, exits))
+        await self._release_sandbox()
+
     async def _clean_up(self) -> None:
         await self._release_sandbox()
         await self._volumes.tear_down()
@@ -368,14 +380,11 @@ class PodWorker:
         await asyncio.to_thread(shutil.rmtree, logs, ignore_errors=True)
 
 
-def is_contradicted(pod: Object, published: Object | None) -> bool:
-    """Tell whether somebody overwrote the status that this node published."""
-    if published is None:
-        return False
-    status = pod.get("status") or {}
-    current = {entry["type"]: entry.get("status") for entry in status.get("conditions") or ()}
-    wrong = [c for c in published["conditions"] if current.get(c["type"], "") != c["status"]]
-    return bool(wrong) or status.get("phase") != published["phase"]
+def list_unsupported(pod: Object) -> list[str]:
+    """List what a pod asks for that local nodes do not give, by the names of the fields."""
+    spec = pod["spec"]
+    fields = ("hostNetwork", "hostPID", "hostIPC", "shareProcessNamespace")
+    return [field for field in fields if spec.get(field)]
 
 
 def format_seconds(seconds: float) -> str:

@@ -1,0 +1,66 @@
+"""Writing a pod's status to the API, and seeing when somebody else overwrote it."""
+
+from __future__ import annotations
+
+import logging
+
+from kubewright.api.builtin import POD
+from kubewright.api.errors import Conflict, Invalid, KubewrightError, NotFound
+from kubewright.api.resource import NamespacedName, Object
+from kubewright.client.client import Client
+from kubewright.client.requests import PatchType
+
+_logger = logging.getLogger(__name__)
+
+
+class StatusPublisher:
+    """Publishes the status of one pod, each time that it differs from what was published last."""
+
+    def __init__(self, client: Client, key: NamespacedName, uid: str) -> None:
+        self._client = client
+        self._key = key
+        self._uid = uid
+        self._published: Object | None = None
+
+    @property
+    def has_published(self) -> bool:
+        """Tell whether a status was published and stands."""
+        return self._published is not None
+
+    def observe(self, pod: Object) -> None:
+        """Take note of the pod as the API has it: what was overwritten is published again."""
+        if self._published is not None and is_contradicted(pod, self._published):
+            self._published = None
+
+    async def publish(self, status: Object) -> bool:
+        """Publish a status; return whether the API has it. If not, try again later."""
+        if status == self._published:
+            return True
+        body = {"metadata": {"uid": self._uid}, "status": status}
+        try:
+            await self._client.patch(
+                POD,
+                self._key.name,
+                body,
+                type=PatchType.STRATEGIC,
+                namespace=self._key.namespace,
+                subresource="status",
+            )
+        except (NotFound, Conflict, Invalid) as error:
+            # The pod is gone or is another one by now, and the cache will tell; or it is not, and
+            # then this is worth trying again.
+            _logger.debug("status of pod %s was not taken: %s", self._key, error)
+            return False
+        except KubewrightError as error:
+            _logger.warning("status of pod %s was not written: %s", self._key, error)
+            return False
+        self._published = status
+        return True
+
+
+def is_contradicted(pod: Object, published: Object) -> bool:
+    """Tell whether a pod's status is another one than the one that was published."""
+    status = pod.get("status") or {}
+    current = {entry["type"]: entry.get("status") for entry in status.get("conditions") or ()}
+    wrong = [c for c in published["conditions"] if current.get(c["type"], "") != c["status"]]
+    return bool(wrong) or status.get("phase") != published["phase"]

@@ -130,7 +130,9 @@ class GarbageCollector:
         node = self._graph.get(uid)
         if node is None:
             return
-        if not self._monitors.is_synced:
+        # Collection asks for each owner; the other two trust the graph to know all dependents.
+        knows = self._monitors.is_synced if node.meta.is_deleting else self._monitors.is_usable
+        if not knows:
             raise NotYet("not all kinds have been read")
         if node.leaves_orphans:
             await self._leave_orphans(node)

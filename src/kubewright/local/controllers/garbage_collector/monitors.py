@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
+from datetime import timedelta
 from random import Random
 
 from kubewright.api.metadata import ObjectMeta
@@ -19,6 +20,8 @@ from kubewright.local.controllers.discovery import Discovery
 
 # Nothing is owned by an Event, and nothing owns one: following them all would be for nothing.
 _IGNORED = frozenset({GroupKind("", "Event"), GroupKind("events.k8s.io", "Event")})
+
+_PATIENCE = timedelta(seconds=30)
 
 
 class MetadataStore(Store):
@@ -65,6 +68,7 @@ class Monitors:
         self._random = random
         self._on_change = on_change
         self._stores: dict[Resource, MetadataStore] = {}
+        self._started: dict[Resource, float] = {}
         self._tasks: dict[Resource, asyncio.Task[None]] = {}
         self._by_kind: dict[GroupKind, Resource] = {}
 
@@ -72,6 +76,18 @@ class Monitors:
     def is_synced(self) -> bool:
         """Tell whether every kind that is monitored has been read whole."""
         return bool(self._stores) and all(store.synced for store in self._stores.values())
+
+    @property
+    def is_usable(self) -> bool:
+        """Tell whether every kind has been read whole, or had its time: some cannot be read.
+
+        A custom resource with a broken conversion webhook, say, must not end all collection.
+        """
+        latest = self._clock.monotonic() - _PATIENCE.total_seconds()
+        return bool(self._stores) and all(
+            store.synced or self._started[resource] < latest
+            for resource, store in self._stores.items()
+        )
 
     def resource_of(self, kind: GroupKind) -> Resource | None:
         """Return the resource that serves a kind now, in whichever version."""
@@ -99,6 +115,7 @@ class Monitors:
         store.subscribe(lambda change: self._on_change(resource, change))
         reflector = Reflector(self._client, store, clock=self._clock, random=self._random)
         self._stores[resource] = store
+        self._started[resource] = self._clock.monotonic()
         self._tasks[resource] = group.create_task(reflector.run(), name=str(reflector))
 
     def _stop(self, resource: Resource) -> None:

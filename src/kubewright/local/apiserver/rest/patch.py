@@ -115,6 +115,9 @@ def read_apply(call: Call, options: WriteOptions) -> Object:
         )
     call.request.warnings += body.duplicates
     value: Object = body.value
+    for field in ("apiVersion", "kind"):
+        if not isinstance(value.get(field, ""), str):
+            raise BadRequest(f"error decoding YAML: {field} must be a string", None)
     return value
 
 

@@ -81,8 +81,12 @@ async def run_node(options: argparse.Namespace, folder: Path) -> None:
         if options.exit_with_parent:
             # Nobody writes to it: it ends when the last process that could is gone, in any way.
             loop.add_reader(sys.stdin, task.cancel)
-        with contextlib.suppress(asyncio.CancelledError):
+        try:
             await task
+        except asyncio.CancelledError:
+            _logger.info("node %s is stopped", options.name)
+        except* RuntimeLost as errors:
+            raise errors.exceptions[0] from None
 
 
 def main(argv: Sequence[str] | None = None) -> int:

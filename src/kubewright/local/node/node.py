@@ -199,6 +199,7 @@ class Node:
             try:
                 if self._clock.monotonic() - reported >= REPORT_SECONDS:
                     await self._report(facts)
+                    self._tell_limits(reported < 0)
                     reported = self._clock.monotonic()
                 await self._renew()
                 self._ready.set()
@@ -220,6 +221,12 @@ class Node:
             metadata = {key: node["metadata"][key] for key in ("labels", "annotations")}
             await self._patch_node({"metadata": metadata})
             self._node = await self._patch_node({"status": node["status"]}, subresource="status")
+
+    def _tell_limits(self, is_first: bool) -> None:
+        """Tell once, as Events about the node, in what it is less than another node."""
+        if is_first:
+            for note in self._node["metadata"].get("annotations", {}).values():
+                self._context.recorder.event(self._node, "Normal", "NodeLimits", note)
 
     async def _patch_node(self, body: Object, *, subresource: str | None = None) -> Object:
         return await self._client.patch(

@@ -17,7 +17,7 @@ from tests.local.node.waiting import (
 from kubewright.api.builtin import EVENT, LEASE, NODE, POD
 from kubewright.api.conditions import is_condition_true
 from kubewright.client.client import Client
-from kubewright.local.node import SimulatedRuntime
+from kubewright.local.node import RuntimeLost, SimulatedRuntime
 from kubewright.local.node.pod_worker import PodWorker
 
 
@@ -181,3 +181,11 @@ async def test_host_network_is_refused_by_name(client: Client, start_node: Start
     assert events.items[0]["note"] == (
         "Failed to create pod sandbox: local nodes do not give pods hostNetwork"
     )
+
+
+async def test_node_whose_runtime_is_lost_ends(client: Client, start_node: StartNode) -> None:
+    runtime = SimulatedRuntime()
+    running = await start_node(runtime)
+    await runtime.stop()
+    with pytest.raises(RuntimeLost, match="start the node again"):
+        await running.task

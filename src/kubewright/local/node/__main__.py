@@ -18,7 +18,7 @@ from kubewright.api.errors import ConfigurationError
 from kubewright.client import KubeConfig, connect
 from kubewright.local.node.detection import detect_runtime, search_path
 from kubewright.local.node.endpoint_access import EndpointAccess
-from kubewright.local.node.node import LOOPBACK, Node
+from kubewright.local.node.node import LOOPBACK, Node, RuntimeLost
 from kubewright.local.node.process_runtime import ProcessRuntime
 from kubewright.local.node.runtime import PodRuntime
 from kubewright.local.node.simulated_runtime import SimulatedRuntime
@@ -81,12 +81,8 @@ async def run_node(options: argparse.Namespace, folder: Path) -> None:
         if options.exit_with_parent:
             # Nobody writes to it: it ends when the last process that could is gone, in any way.
             loop.add_reader(sys.stdin, task.cancel)
-        try:
+        with contextlib.suppress(asyncio.CancelledError):
             await task
-        except asyncio.CancelledError:
-            _logger.info("node %s is stopped", options.name)
-        except* RuntimeLost as errors:
-            raise errors.exceptions[0] from None
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -100,7 +96,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kubewright-")))
         try:
             asyncio.run(run_node(options, folder.absolute()))
-        except ConfigurationError as error:
+        except (ConfigurationError, RuntimeLost) as error:
             sys.stderr.write(f"{error}\n")
             return 1
     return 0

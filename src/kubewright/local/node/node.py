@@ -40,6 +40,9 @@ RENEW_SECONDS = 10.0
 REPORT_SECONDS = 300.0
 RESTART_SECONDS = 1.0
 LOOPBACK = "127.0.0.1"
+LOST = (
+    "the process that holds the pod network has ended, and all pods with it: start the node again"
+)
 
 
 class RuntimeLost(KubewrightError):
@@ -107,16 +110,23 @@ class Node:
             facts = await asyncio.to_thread(
                 read_facts, self.name, self._runtime, self._address, port
             )
-            async with asyncio.TaskGroup() as group:
-                if self._own_cache:
-                    group.create_task(self._cache.run(), name="cache")
-                group.create_task(self._broadcaster.run(), name="events")
-                group.create_task(self._watch_runtime(), name="runtime")
-                group.create_task(self._keep_alive(facts), name="lease")
-                await self._run_pods(group)
+            await self._run_tasks(facts)
+        except ExceptionGroup as group:
+            if group.subgroup(RuntimeLost) is not None:
+                raise RuntimeLost(LOST) from group
+            raise
         finally:
             await self._runtime.stop()
             await self._server.stop()
+
+    async def _run_tasks(self, facts: NodeFacts) -> None:
+        async with asyncio.TaskGroup() as group:
+            if self._own_cache:
+                group.create_task(self._cache.run(), name="cache")
+            group.create_task(self._broadcaster.run(), name="events")
+            group.create_task(self._watch_runtime(), name="runtime")
+            group.create_task(self._keep_alive(facts), name="lease")
+            await self._run_pods(group)
 
     async def wait_ready(self) -> None:
         """Wait until the node is registered and knows its pods."""
@@ -138,7 +148,7 @@ class Node:
 
     async def _watch_runtime(self) -> None:
         await self._runtime.wait()
-        raise RuntimeLost("the process that holds the pod network has ended, and all pods with it")
+        raise RuntimeLost(LOST)
 
     # --- pods ---
 

@@ -105,12 +105,14 @@ async def test_restarted_node_takes_its_pods_up_again(
     await create_pod(client, "p")
     await wait_for(client, "p", is_ready)
     await first.stop()
-    await start_node(SimulatedRuntime())
+    await start_node(SimulatedRuntime(pod_cidr="10.245.2.0/24"))
     pod = await wait_for(
         client, "p", lambda pod: pod["status"]["containerStatuses"][0]["restartCount"] == 1
     )
     last = pod["status"]["containerStatuses"][0]["lastState"]["terminated"]
     assert last["reason"] == "ContainerStatusUnknown"
+    assert pod["status"]["podIPs"] == [{"ip": pod["status"]["podIP"]}]
+    assert pod["status"]["hostIPs"] == [{"ip": "10.245.2.1"}]
 
 
 async def test_overwritten_status_is_written_again(client: Client, start_node: StartNode) -> None:

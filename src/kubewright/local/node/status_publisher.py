@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 
 from kubewright.api.builtin import POD
-from kubewright.api.errors import Conflict, Invalid, KubewrightError, NotFound
+from kubewright.api.errors import Conflict, KubewrightError, NotFound
 from kubewright.api.resource import NamespacedName, Object
 from kubewright.client.client import Client
 from kubewright.client.requests import PatchType
@@ -36,7 +36,7 @@ class StatusPublisher:
         """Publish a status; return whether the API has it. If not, try again later."""
         if status == self._published:
             return True
-        body = {"metadata": {"uid": self._uid}, "status": status}
+        body = build_patch(self._uid, status)
         try:
             await self._client.patch(
                 POD,
@@ -46,9 +46,8 @@ class StatusPublisher:
                 namespace=self._key.namespace,
                 subresource="status",
             )
-        except (NotFound, Conflict, Invalid) as error:
-            # The pod is gone or is another one by now, and the cache will tell; or it is not, and
-            # then this is worth trying again.
+        except (NotFound, Conflict) as error:
+            # The pod is gone or is another one by now, and the cache will tell.
             _logger.debug("status of pod %s was not taken: %s", self._key, error)
             return False
         except KubewrightError as error:
@@ -56,6 +55,20 @@ class StatusPublisher:
             return False
         self._published = status
         return True
+
+
+def build_patch(uid: str, status: Object) -> Object:
+    """Build the strategic merge patch of a status.
+
+    Addresses are merged by address: without a directive, a pod would keep those of an earlier run
+    of its node beside the new ones, which the API server refuses.
+    """
+    replaced = {
+        field: [{"$patch": "replace"}, *status[field]]
+        for field in ("hostIPs", "podIPs")
+        if field in status
+    }
+    return {"metadata": {"uid": uid}, "status": status | replaced}
 
 
 def is_contradicted(pod: Object, published: Object) -> bool:

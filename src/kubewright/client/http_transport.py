@@ -7,6 +7,7 @@ import socket
 import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from io import BytesIO
 from typing import Any
 from urllib.parse import quote, urlsplit
 
@@ -18,6 +19,8 @@ from kubewright.api.errors import ConfigurationError, TransportError
 from kubewright.client.credentials import Credential, Credentials, Impersonation, StaticCredentials
 from kubewright.client.tls import ClientCertificate, TLSConfig, build_ssl_context
 from kubewright.client.transport import NO_HEADERS, Query, Response, Stream
+
+LARGE_BODY = 1 << 20
 
 REQUEST_TIMEOUT_SECONDS = 70.0
 CONNECT_TIMEOUT_SECONDS = 10.0
@@ -148,7 +151,7 @@ class HTTPTransport:
                 method,
                 url,
                 headers=sent,
-                data=body or None,
+                data=_payload(body),
                 timeout=timeout,
                 allow_redirects=False,
                 ssl=await self._ssl_context(credential.certificate)
@@ -238,3 +241,8 @@ def _open_socket(address: Any) -> socket.socket:
         if option is not None:
             opened.setsockopt(socket.IPPROTO_TCP, option, value)
     return opened
+
+
+def _payload(body: bytes) -> bytes | BytesIO | None:
+    # aiohttp sends a stream in parts, and bytes at once: a large body would block the loop.
+    return BytesIO(body) if len(body) > LARGE_BODY else body or None

@@ -63,9 +63,11 @@ class KubeConfig:
             return build_config(merge_files(files), context)
         if is_in_cluster(os.environ):
             return load_in_cluster(os.environ)
+        named = os.environ.get("KUBECONFIG")
+        missing = f"KUBECONFIG names {named}, which does not exist" if named else "it is not set"
         raise ConfigurationError(
-            "no kubeconfig found: set KUBECONFIG or create ~/.kube/config (`kubewright local up` "
-            "writes one); in a pod, mount a service account"
+            f"no kubeconfig found: {missing}, and there is no ~/.kube/config and no service "
+            "account of a pod; `kubewright local up` starts a cluster and writes one"
         )
 
 

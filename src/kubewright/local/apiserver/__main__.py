@@ -22,12 +22,19 @@ def main() -> int:
     parser.add_argument("--port", type=int, default=0, help="port to listen at (default: free)")
     parser.add_argument("--persistent", action="store_true", help="keep objects in the folder")
     parser.add_argument("--fsync", action="store_true", help="wait for the disk at each write")
+    parser.add_argument(
+        "--authorization-mode",
+        choices=["AlwaysAllow", "RBAC"],
+        default="AlwaysAllow",
+        help="who may do what (default: everybody known may do all)",
+    )
     arguments = parser.parse_args()
     options = ServerOptions(
         folder=arguments.dir,
         port=arguments.port,
         persistent=arguments.persistent,
         fsync=arguments.fsync,
+        authorization=arguments.authorization_mode,
     )
     with contextlib.suppress(ImportError):
         import uvloop

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from kubewright.api.errors import Forbidden, StatusDetails
+from kubewright.api.resource import Object
 from kubewright.local.apiserver.authentication import MASTERS
 from kubewright.local.apiserver.exchange import ANONYMOUS, User
 from kubewright.local.apiserver.request import RequestInfo
@@ -19,6 +20,16 @@ class Authorizer(Protocol):
         """Tell whether the user may make the request."""
         ...
 
+    def rules(self, user: User, namespace: str) -> list[Object]:
+        """Return the PolicyRules that hold for a user in a namespace."""
+        ...
+
+
+EVERYTHING: tuple[Object, ...] = (
+    {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]},
+    {"verbs": ["*"], "nonResourceURLs": ["*"]},
+)
+
 
 class AuthenticatedMayAll:
     """Allows everything to everybody who is known, and to others what is public."""
@@ -28,6 +39,10 @@ class AuthenticatedMayAll:
         if MASTERS in user.groups or user.name != ANONYMOUS.name:
             return True
         return is_public(path)
+
+    def rules(self, user: User, namespace: str) -> list[Object]:
+        """Return the PolicyRules that hold for a user in a namespace."""
+        return list(EVERYTHING)
 
 
 def is_public(path: str) -> bool:

@@ -10,6 +10,7 @@ from kubewright.local.apiserver.server import APIServer
 
 NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 SERVICE_IP = "10.96.0.1"
+_RBAC = "rbac.authorization.k8s.io"
 _USER_AGENT = "kube-apiserver/kubewright"
 
 
@@ -20,6 +21,16 @@ async def ensure_first_objects(server: APIServer) -> None:
             await _create(server, "/api/v1/namespaces", _namespace(namespace))
     if server.store.get("/registry/core/services/default/kubernetes") is None:
         await _create(server, "/api/v1/namespaces/default/services", _kubernetes_service())
+
+
+async def ensure_roles(server: APIServer) -> None:
+    """Create the roles and bindings that RBAC begins with; what is there stays as it is."""
+    from kubewright.local.apiserver.rbac_bootstrap import bootstrap_objects
+
+    for plural, obj in bootstrap_objects():
+        name = obj["metadata"]["name"]
+        if server.store.get(f"/registry/{_RBAC}/{plural}/{name}") is None:
+            await _create(server, f"/apis/{_RBAC}/v1/{plural}", obj)
 
 
 def _namespace(name: str) -> Object:

@@ -6,6 +6,7 @@ import logging
 import random
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -51,6 +52,7 @@ from kubewright.local.apiserver.rest.routes import (
     missing_resource,
 )
 from kubewright.local.apiserver.rest.subresources import build_subresources
+from kubewright.local.apiserver.selectors import parse_field_selector
 from kubewright.local.apiserver.tokens import TokenIssuer
 from kubewright.local.apiserver.version import build_version
 from kubewright.local.store import VersionedStore
@@ -141,12 +143,12 @@ class APIServer:
 
     async def _answer(self, request: Request, info: RequestInfo, user: User | None) -> Answer:
         asking = user or self._authenticator.authenticate(request)
+        request.user = asking
         acting = impersonated(request)
         if acting is not None:
-            asking = acting
-        request.user = asking
-        if not self._authorizer.allows(asking, info, request.path):
-            raise forbidden(asking, info, request.path)
+            self._authorize_impersonation(request, acting)
+            request.user = acting
+        self._authorize(request, _authorized_as(request, info))
         if not info.is_resource:
             return self._answer_path(request)
         kind = self.registry.find(info.group, info.version, info.resource)
@@ -158,10 +160,35 @@ class APIServer:
         streams = info.verb in (Verb.LIST, Verb.WATCH)
         media = negotiate(request.header("accept"), streams=streams)
         storage = self.backend.storage(kind)
-        call = Call(self.backend, self.admission, request, info, kind, storage, media)
+        call = Call(
+            self.backend,
+            self.admission,
+            request,
+            info,
+            kind,
+            storage,
+            media,
+            lambda verb: self._authorize(request, replace(info, verb=verb)),
+        )
         if is_review(kind.resource):
             return await self._reviewer.create(call)
         return await handler(call)
+
+    def _authorize_impersonation(self, request: Request, acting: User) -> None:
+        """Check that the one who asks may act as another user, in each of his groups.
+
+        Raises:
+            Forbidden: he may not.
+        """
+        wanted = [("users", acting.name)]
+        wanted += [("groups", group) for group in request.headers.get("impersonate-group") or ()]
+        for resource, name in wanted:
+            info = RequestInfo(True, "impersonate", resource=resource, name=name)
+            self._authorize(request, info)
+
+    def _authorize(self, request: Request, info: RequestInfo) -> None:
+        if not self._authorizer.allows(request.user, info, request.path):
+            raise forbidden(request.user, info, request.path)
 
     def _answer_unknown(self, info: RequestInfo) -> Response:
         if info.group and not self.registry.is_builtin_group(info.group):
@@ -245,6 +272,18 @@ class APIServer:
         self.backend.hub.close()
         await self._nodes.close()
         self.store.close()
+
+
+def _authorized_as(request: Request, info: RequestInfo) -> RequestInfo:
+    """Return the request as authorization sees it: a selector of one name counts as that name."""
+    selector = request.param("fieldSelector")
+    if not selector or info.name or not info.is_resource:
+        return info
+    try:
+        name = parse_field_selector(selector).exact("metadata.name")
+    except APIError:
+        return info
+    return replace(info, name=name) if name else info
 
 
 def page_not_found() -> Response:

@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kubewright.local.apiserver.authentication import ADMIN, Authenticator
-from kubewright.local.apiserver.bootstrap import ensure_first_objects
+from kubewright.local.apiserver.bootstrap import ensure_first_objects, ensure_roles
 from kubewright.local.apiserver.certificates import Certificates, ensure_certificates
 from kubewright.local.apiserver.crd.controller import serve_definitions
 from kubewright.local.apiserver.exchange import User
 from kubewright.local.apiserver.kubeconfig import build_kubeconfig, write_kubeconfig
 from kubewright.local.apiserver.node_proxy import HTTPNodeProxy
+from kubewright.local.apiserver.rbac import RBACAuthorizer
 from kubewright.local.apiserver.server import APIServer
 from kubewright.local.apiserver.tokens import ObjectLookup, TokenIssuer
 from kubewright.local.store import VersionedStore, WriteAheadLog
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
     from kubewright.local.apiserver.memory import MemoryTransport
 
 
+RBAC = "RBAC"
+
+
 @dataclass(frozen=True, slots=True)
 class ServerOptions:
     """How to run a server.
@@ -34,12 +38,14 @@ class ServerOptions:
     Without a `folder` certificates live in a temporary one and objects only in memory; with one,
     `persistent` keeps the objects in a write-ahead file there, and `fsync` has each write wait for
     the disk. Without `listening` there is no port: only `client_transport` reaches the server.
+    `authorization` is `AlwaysAllow`, for everybody who is known, or `RBAC`.
     """
 
     folder: Path | None = None
     host: str = "127.0.0.1"
     port: int = 0
     listening: bool = True
+    authorization: str = "AlwaysAllow"
     persistent: bool = False
     fsync: bool = False
 
@@ -107,9 +113,11 @@ async def serve(
             addresses = dict.fromkeys(["127.0.0.1", "10.96.0.1", options.host])
             certificates = ensure_certificates(folder, list(addresses), datetime.now(UTC))
             token = certificates.token
-        server = _build_server(store or _open_store(options), certificates, token)
+        server = _build_server(store or _open_store(options), options, certificates, token)
         try:
             await ensure_first_objects(server)
+            if options.authorization == RBAC:
+                await ensure_roles(server)
             async with (
                 serve_definitions(server),
                 _listen(server, options, certificates) as listener,
@@ -121,10 +129,15 @@ async def serve(
 
 
 def _build_server(
-    store: VersionedStore, certificates: Certificates | None, token: str
+    store: VersionedStore,
+    options: ServerOptions,
+    certificates: Certificates | None,
+    token: str,
 ) -> APIServer:
+    authorizer = RBACAuthorizer(store) if options.authorization == RBAC else None
     if certificates is None:
-        return APIServer(store, authenticator=Authenticator({token: ADMIN}))
+        authenticator = Authenticator({token: ADMIN})
+        return APIServer(store, authenticator=authenticator, authorizer=authorizer)
     issuer = TokenIssuer(
         certificates.path("sa.key"), lambda: datetime.now(UTC), ObjectLookup(store)
     )
@@ -134,6 +147,7 @@ def _build_server(
     return APIServer(
         store,
         authenticator=Authenticator({token: ADMIN}, issuer.verify),
+        authorizer=authorizer,
         issuer=issuer,
         nodes=nodes,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from kubewright.api.errors import Cause, Conflict, Invalid, NotFound, StatusDetails, Timeout
@@ -32,6 +33,8 @@ class Call:
     kind: ServedKind
     storage: ObjectStorage
     media: Media
+    authorize: Callable[[str], None]
+    """Raises Forbidden unless the user may do another verb to the same resource."""
 
     @property
     def namespace(self) -> str:

@@ -58,7 +58,7 @@ class Reviewer:
         if plural == "tokenreviews":
             body["status"] = self._token(spec)
         elif plural == "selfsubjectrulesreviews":
-            body["status"] = _rules()
+            body["status"] = self._rules(call.request.user, spec.get("namespace") or "")
         else:
             body["status"] = self._access(call, spec, plural)
         return call.answer_plain(201, encode_json(body))
@@ -79,6 +79,15 @@ class Reviewer:
             )
         info, path = _info(spec)
         return {"allowed": self._authorizer.allows(user, info, path)}
+
+    def _rules(self, user: User, namespace: str) -> Object:
+        """Return what a user may do in a namespace, as far as rules say it."""
+        rules = self._authorizer.rules(user, namespace)
+        return {
+            "resourceRules": [rule for rule in rules if "resources" in rule],
+            "nonResourceRules": [rule for rule in rules if "nonResourceURLs" in rule],
+            "incomplete": False,
+        }
 
     def _token(self, spec: Object) -> Object:
         wanted = tuple(spec.get("audiences") or (ISSUER,))
@@ -146,15 +155,6 @@ def _user_info(user: User) -> Object:
     if user.extra:
         info["extra"] = {key: list(values) for key, values in user.extra.items()}
     return info
-
-
-def _rules() -> Object:
-    """Everything is allowed to everybody who can ask."""
-    return {
-        "resourceRules": [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}],
-        "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}],
-        "incomplete": False,
-    }
 
 
 def _check_access(call: Call, spec: Object, plural: str) -> None:

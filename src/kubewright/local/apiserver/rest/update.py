@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from kubewright.api.errors import APIError, Cause, Invalid
 from kubewright.api.resource import Object
 from kubewright.local.apiserver.apply.apply import restore_times
-from kubewright.local.apiserver.exchange import Response
+from kubewright.local.apiserver.exchange import Response, Verb
 from kubewright.local.apiserver.field_management import track
 from kubewright.local.apiserver.options import WriteOptions, parse_revision, parse_write_options
 from kubewright.local.apiserver.rest.call import Call
@@ -93,6 +93,7 @@ async def change_object(call: Call, change: Change) -> tuple[bytes, bool]:
 
 
 async def _create(call: Call, change: Change) -> bytes:
+    call.authorize(Verb.CREATE)
     obj = change.transform(None)
     metadata = metadata_of(obj)
     if metadata.get("uid"):

@@ -7,13 +7,15 @@ from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
+import msgspec
 import pytest
 from tests.local.controllers.conftest import Eventually, Running
 from tests.local.controllers.kubelet import Kubelet
 from tests.local.controllers.objects import build_deployment, build_replica_set
 
 from kubewright.api import builtin
-from kubewright.api.errors import ConfigurationError, NotFound, TransportError
+from kubewright.api.conditions import find_condition
+from kubewright.api.errors import ConfigurationError, Forbidden, NotFound, TransportError
 from kubewright.api.resource import Object, Resource
 from kubewright.client.client import Client
 from kubewright.client.requests import PatchType
@@ -176,6 +178,54 @@ class DeliveringTransport(PodCreations):
             where, what, how = self._slow.late.pop()
             await self.transport.request("POST", where, headers=how, body=what)
         return await self.transport.request("POST", path, headers=headers, body=body)
+
+
+class RefusingTransport(PodCreations):
+    """Refuses to create pods while `refuses` is set, as a quota does."""
+
+    refuses = True
+
+    async def create(self, path: str, body: bytes, headers: Mapping[str, str]) -> Response:
+        if self.refuses:
+            status = Forbidden("exceeded quota: q").to_status()
+            return Response(403, {}, msgspec.json.encode(status))
+        return await self.transport.request("POST", path, headers=headers, body=body)
+
+
+async def test_what_keeps_pods_from_being_made_is_reported_until_they_are(
+    client: Client,
+    transport: Transport,
+    namespace: str,
+    running: Running,
+    kubelet: Kubelet,
+    eventually: Eventually,
+) -> None:
+    refusing = RefusingTransport(transport)
+    async with running("deployment", "replicaset", through=refusing):
+        await client.create(fresh(build_deployment(2), namespace))
+
+        async def failure() -> Object | None:
+            deployment = await client.get(builtin.DEPLOYMENT, "web", namespace=namespace)
+            return find_condition(deployment["status"].get("conditions") or (), "ReplicaFailure")
+
+        async def is_reported() -> bool:
+            return await failure() is not None
+
+        async def is_told() -> bool:
+            events = await client.list(builtin.CORE_EVENT, namespace=namespace)
+            told = {(event["reason"], event["message"]) for event in events}
+            return ("FailedCreate", "Error creating: exceeded quota: q") in told
+
+        async def has_recovered() -> bool:
+            return await failure() is None and len(kubelet.pods) == 2
+
+        await eventually(is_reported)
+        found = await failure()
+        assert found is not None
+        assert (found["reason"], found["message"]) == ("FailedCreate", "exceeded quota: q")
+        await eventually(is_told)
+        refusing.refuses = False
+        await eventually(has_recovered)
 
 
 async def test_an_answer_that_is_lost_makes_no_second_pod(

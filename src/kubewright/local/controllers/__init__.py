@@ -30,6 +30,7 @@ from kubewright.local.controllers.scheduler import build_scheduler
 from kubewright.local.controllers.service_account import (
     build_default_account_controller,
     build_root_ca_controller,
+    build_token_secret_controller,
 )
 from kubewright.runtime.context import Environment
 from kubewright.runtime.controller import Controller
@@ -64,6 +65,7 @@ CONTROLLERS: Mapping[str, Factory] = {
     "namespace": lambda _: build_namespace_controller(),
     "serviceaccount": lambda _: build_default_account_controller(),
     "root-ca-certificate-publisher": lambda options: build_root_ca_controller(options.root_ca),
+    "serviceaccount-token": lambda options: build_token_secret_controller(options.root_ca),
     "garbage-collector": lambda options: _build_garbage_collector(options),
     "deployment": lambda options: build_deployment_controller(
         options.events.recorder("deployment-controller")

@@ -86,7 +86,15 @@ def test_says_what_to_do_where_nothing_is_found(
     monkeypatch.delenv("KUBECONFIG", raising=False)
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
-    with pytest.raises(ConfigurationError, match="set KUBECONFIG or create"):
+    with pytest.raises(ConfigurationError, match="kubewright local up"):
+        KubeConfig.load()
+
+
+def test_names_the_file_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "absent"))
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    with pytest.raises(ConfigurationError, match=f"{tmp_path}/absent, which does not exist"):
         KubeConfig.load()
 
 

@@ -57,6 +57,27 @@ FinalizeFunction: TypeAlias = Callable[[T, Context], Awaitable[Result | None]]
 ValidateFunction: TypeAlias = Callable[[T, T | None], None]
 StatusFunction: TypeAlias = Callable[[T, Children], StatusValue]
 
+DesiredT = TypeVar("DesiredT", bound=Iterable[Object])
+StatusT = TypeVar("StatusT", bound=StatusValue)
+
+
+class DesiredDecorator(Protocol[T]):
+    """Registers a function and returns it with the type that it has."""
+
+    def __call__(self, function: Callable[[T], DesiredT], /) -> Callable[[T], DesiredT]:
+        """Register the function."""
+        ...
+
+
+class StatusDecorator(Protocol[T]):
+    """Registers a function and returns it with the type that it has."""
+
+    def __call__(
+        self, function: Callable[[T, Children], StatusT], /
+    ) -> Callable[[T, Children], StatusT]:
+        """Register the function."""
+        ...
+
 
 @dataclass(slots=True)
 class ManagedKind(Generic[T]):

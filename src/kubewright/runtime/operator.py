@@ -16,11 +16,11 @@ from kubewright.runtime.controller import Controller
 from kubewright.runtime.kind_reconciler import KindReconciler
 from kubewright.runtime.managed_kind import (
     CustomKind,
-    DesiredFunction,
+    DesiredDecorator,
     FinalizeFunction,
     ManagedKind,
     ReconcileFunction,
-    StatusFunction,
+    StatusDecorator,
     T,
     ValidateFunction,
 )
@@ -60,7 +60,7 @@ class Operator:
         owns: Sequence[Resource | ChildKind],
         reads: Sequence[Resource] = (),
         watches: Sequence[Watch] = (),
-    ) -> Callable[[DesiredFunction[T]], DesiredFunction[T]]:
+    ) -> DesiredDecorator[T]:
         """Register the function that yields what should exist for an object.
 
         It must be pure: no I/O, no clock, no randomness. Its children get an owner reference, their
@@ -109,7 +109,7 @@ class Operator:
         *,
         reads: Sequence[Resource] = (),
         watches: Sequence[Watch] = (),
-    ) -> Callable[[StatusFunction[T]], StatusFunction[T]]:
+    ) -> StatusDecorator[T]:
         """Register the pure function that computes the status from the object and its children.
 
         The conditions Ready, Reconciling and Stalled and `observedGeneration` are added to it. Do

@@ -10,8 +10,10 @@ from kubewright.local.node.image.image import ImageError
 from kubewright.local.node.image.recipe import Recipe, find_recipe
 from kubewright.local.node.image.reference import parse_reference
 from kubewright.local.node.image.store import (
+    INSTALLATION,
     ImageStore,
     build_image,
+    leave_out,
     merge_usr,
     upstream_version,
     write_files,
@@ -52,6 +54,11 @@ def test_recipe_keeps_the_contract_of_its_image(tmp_path: Path) -> None:
     assert "memcache:x:11211:11211:" in (tmp_path / "etc/passwd").read_text()
     image = build_image(recipe, parse_reference("memcached"), "1", tmp_path, from_host=True)
     assert image.resolve_user() == (11211, 11211)
+
+
+def test_leaves_out_what_only_installation_scripts_need() -> None:
+    names = ["memcached", "perl-base", "libfile-find-rule-perl", "debconf", "libevent-2.1-7"]
+    assert leave_out(names, INSTALLATION) == ["memcached", "libevent-2.1-7"]
 
 
 def test_merges_bin_into_usr(tmp_path: Path) -> None:

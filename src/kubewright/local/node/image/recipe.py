@@ -43,10 +43,10 @@ class Recipe:
     """How one family of images is made.
 
     `images` are patterns of repository names (`docker.io/library/memcached`). `packages` are
-    Debian packages; `without` are dependencies that only their installation scripts need. With
-    `host`, the machine's own /usr serves when the packages are installed there. The version of the
-    first package is the version that the image really has. `applets` is a program whose `--list`
-    are its names.
+    Debian packages; `without` are patterns of dependencies to leave out. With `host`, the machine's
+    own /usr serves when the packages are installed there. With `base`, the shell and the usual
+    small commands come with downloaded packages. The version of the first package is the version
+    that the image really has. `applets` is a program whose `--list` are its names.
     """
 
     name: str
@@ -54,6 +54,7 @@ class Recipe:
     packages: tuple[str, ...]
     without: tuple[str, ...] = ()
     host: bool = True
+    base: bool = True
     entrypoint: tuple[str, ...] = ()
     cmd: tuple[str, ...] = ()
     user: str = ""

@@ -6,14 +6,39 @@ import asyncio
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 from kubewright.local.node.image.image import Image, ImageError
 from kubewright.local.node.image.recipe import Recipe, find_recipe, load_recipes
 from kubewright.local.node.image.reference import Reference, parse_reference
 from kubewright.local.node.process import run
+
+BASE = ("bash", "coreutils", "dash", "findutils", "grep", "hostname", "libc-bin", "sed")
+"""What no package names as a dependency, since Debian always has it."""
+
+INSTALLATION = (
+    "*debconf*",
+    "*-perl",
+    "adduser",
+    "dpkg",
+    "gawk",
+    "init-system-helpers",
+    "install-info",
+    "libdebian-installer*",
+    "libperl*",
+    "lsb-base",
+    "mawk",
+    "original-awk",
+    "passwd",
+    "perl*",
+    "sysvinit-utils",
+    "usr-is-merged",
+    "usrmerge",
+)
+"""What packages name as a dependency only for the scripts that install them."""
 
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 MERGED = {name: f"usr/{name}" for name in ("bin", "sbin", "lib", "lib64")}
@@ -177,8 +202,8 @@ async def download_packages(recipe: Recipe, folder: Path) -> dict[str, Path]:
     packages = ", ".join(recipe.packages)
     remedy = f"run: apt-get update, or as root: apt-get install {' '.join(recipe.packages)}"
     try:
-        names = await list_dependencies(recipe.packages)
-        wanted = [name for name in names if name not in recipe.without]
+        names = await list_dependencies([*recipe.packages, *(BASE if recipe.base else ())])
+        wanted = leave_out(names, (*INSTALLATION, *recipe.without))
         shell = 'cd "$0" && exec apt-get -qq -o APT::Sandbox::User=root download "$@"'
         code, output = await run(["sh", "-c", shell, str(folder), *wanted])
     except FileNotFoundError as error:
@@ -206,6 +231,11 @@ async def list_dependencies(packages: Sequence[str]) -> list[str]:
     # Names in brackets are virtual packages; the real ones that provide them are listed as well.
     names = [line for line in output.splitlines() if re.fullmatch(r"[a-z0-9][a-z0-9+.-]+", line)]
     return list(dict.fromkeys([*packages, *names]))
+
+
+def leave_out(names: Iterable[str], patterns: Sequence[str]) -> list[str]:
+    """Leave out the packages that match a pattern."""
+    return [name for name in names if not any(fnmatchcase(name, p) for p in patterns)]
 
 
 async def read_deb_version(deb: Path) -> str:

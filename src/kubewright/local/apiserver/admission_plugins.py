@@ -11,14 +11,17 @@ from kubewright.local.apiserver.pod_admission import (
     ServiceAccountAdmission,
 )
 from kubewright.local.apiserver.service_addresses import ServiceAddresses
+from kubewright.local.apiserver.webhook_admission import WebhookAdmission
+from kubewright.local.apiserver.webhook_call import WebhookCaller
 
 
-def builtin_plugins(backend: Backend) -> list[Plugin]:
-    """Return the plugins that follow NamespaceLifecycle."""
+def builtin_plugins(backend: Backend, caller: WebhookCaller) -> list[Plugin]:
+    """Return the plugins that follow NamespaceLifecycle; `caller` asks the webhooks."""
     return [
         ServiceAccountAdmission(backend),
         PodPriority(backend),
         DefaultTolerationSeconds(),
         DefaultClasses(backend),
+        WebhookAdmission(backend, caller),
         ServiceAddresses(backend),
     ]

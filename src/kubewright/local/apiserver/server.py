@@ -55,6 +55,7 @@ from kubewright.local.apiserver.rest.subresources import build_subresources
 from kubewright.local.apiserver.selectors import parse_field_selector
 from kubewright.local.apiserver.tokens import TokenIssuer
 from kubewright.local.apiserver.version import build_version
+from kubewright.local.apiserver.webhook_call import WebhookCaller
 from kubewright.local.store import VersionedStore
 
 if TYPE_CHECKING:
@@ -95,7 +96,9 @@ class APIServer:
     ) -> None:
         self.registry = Registry(with_definition_rules(builtin_kinds()))
         self.backend = Backend(store, self.registry, now=now, monotonic=monotonic, rng=rng)
-        self.admission = Admission([NamespaceLifecycle(store), *builtin_plugins(self.backend)])
+        self._webhooks = WebhookCaller(store)
+        always = builtin_plugins(self.backend, self._webhooks)
+        self.admission = Admission([NamespaceLifecycle(store), *always])
         for plugin in plugins:
             self.admission.add(plugin)
         self.metrics = Metrics()
@@ -271,6 +274,7 @@ class APIServer:
         self.ready = False
         self.backend.hub.close()
         await self._nodes.close()
+        await self._webhooks.close()
         self.store.close()
 
 

@@ -14,6 +14,13 @@ from kubewright.local.apiserver.rest.decode import check_namespace, decode_body,
 from kubewright.local.store import KeyExists
 
 _NAME_ATTEMPTS = 8
+_SERVERS_OWN = (
+    "uid",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "selfLink",
+)
 
 
 async def create(call: Call) -> Response:
@@ -51,12 +58,15 @@ async def create_object(call: Call, options: WriteOptions, obj: Object, *, track
 
 async def _create_once(call: Call, options: WriteOptions, obj: Object, *, tracked: bool) -> bytes:
     strategy = call.kind.strategy
-    _fill_system_fields(call, obj)
+    obj["metadata"] = dict(metadata_of(obj))
+    for field in _SERVERS_OWN:
+        obj["metadata"].pop(field, None)
     if not tracked:
         obj = track(call, options, None, obj)
     attributes = build_attributes(call, options, obj)
     await call.admission.mutate(attributes)
     obj = attributes.obj or obj
+    _fill_system_fields(call, obj)
     metadata = obj["metadata"]
     strategy.prepare_for_create(obj)
     if strategy.has_generation:
@@ -87,8 +97,6 @@ def _store(call: Call, options: WriteOptions, obj: Object, name: str) -> bytes:
 
 def _fill_system_fields(call: Call, obj: Object) -> None:
     metadata = obj["metadata"] = dict(metadata_of(obj))
-    for field in ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"):
-        metadata.pop(field, None)
     metadata["uid"] = call.backend.new_uid()
     metadata["creationTimestamp"] = format_time(call.backend.now())
 
@@ -111,8 +119,19 @@ def build_attributes(
         user=call.request.user,
         subresource=subresource,
         dry_run=options.dry_run,
+        options=_options(options, "CreateOptions" if old is None else "UpdateOptions"),
         warnings=call.request.warnings,
     )
+
+
+def _options(options: WriteOptions, kind: str) -> Object:
+    """Return a write's options as admission webhooks see them."""
+    shown: Object = {"kind": kind, "apiVersion": "meta.k8s.io/v1"}
+    if options.dry_run:
+        shown["dryRun"] = ["All"]
+    if options.field_manager:
+        shown["fieldManager"] = options.field_manager
+    return shown
 
 
 def _exists(call: Call, name: str) -> AlreadyExists:

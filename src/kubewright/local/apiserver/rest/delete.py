@@ -119,10 +119,26 @@ async def _admit(call: Call, options: DeleteOptions, obj: Object) -> None:
         old=obj,
         user=call.request.user,
         dry_run=options.dry_run,
+        options=_shown(options),
         warnings=call.request.warnings,
     )
     await call.admission.mutate(attributes)
     await call.admission.validate(attributes)
+
+
+def _shown(options: DeleteOptions) -> Object:
+    """Return a deletion's options as admission webhooks see them."""
+    shown: Object = {"kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1"}
+    if options.dry_run:
+        shown["dryRun"] = ["All"]
+    if options.grace_period_seconds is not None:
+        shown["gracePeriodSeconds"] = options.grace_period_seconds
+    if options.propagation_policy is not None:
+        shown["propagationPolicy"] = options.propagation_policy
+    preconditions = {"uid": options.uid, "resourceVersion": options.resource_version}
+    if given := {key: value for key, value in preconditions.items() if value is not None}:
+        shown["preconditions"] = given
+    return shown
 
 
 def _check_preconditions(call: Call, options: DeleteOptions, obj: Object) -> None:

@@ -1,0 +1,167 @@
+"""Asking a webhook: where it is, what it is sent, what it answers."""
+
+from __future__ import annotations
+
+import base64
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from kubewright.api.resource import Object
+from kubewright.local.apiserver.exchange import encode_json
+from kubewright.local.apiserver.storage import decode_json, key_prefix
+from kubewright.local.store import VersionedStore
+
+if TYPE_CHECKING:
+    import aiohttp
+
+
+class WebhookFailed(Exception):
+    """A webhook could not be asked, or its answer is none; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where a webhook is asked: `shown` is the URL of messages, `url` the one that is dialled."""
+
+    shown: str
+    url: str
+    server_name: str | None = None
+
+
+@dataclass(slots=True)
+class WebhookCaller:
+    """Sends reviews to webhooks over HTTPS and returns their answers.
+
+    A Service is reached at one of its ready endpoints, for there is no proxy in between.
+    """
+
+    store: VersionedStore
+    _session: aiohttp.ClientSession | None = None
+    _contexts: dict[str, ssl.SSLContext] = field(default_factory=dict)
+
+    async def ask(self, config: Mapping[str, Any], review: Object, timeout: int) -> Object:
+        """Send a review and return the one that is answered.
+
+        Raises:
+            WebhookFailed: there is no answer, or none that is a review.
+        """
+        import aiohttp
+
+        endpoint = self._locate(config, timeout)
+        try:
+            async with self._open().post(
+                endpoint.url,
+                data=encode_json(review),
+                headers={"Content-Type": "application/json", "Accept": "application/json"},
+                ssl=self._context(config.get("caBundle") or ""),
+                server_hostname=endpoint.server_name,
+                timeout=aiohttp.ClientTimeout(total=timeout),
+            ) as response:
+                body = await response.read()
+                status = response.status
+        except TimeoutError:
+            raise WebhookFailed(f'Post "{endpoint.shown}": context deadline exceeded') from None
+        except aiohttp.ClientError as error:
+            raise WebhookFailed(f'Post "{endpoint.shown}": {_explain(error)}') from error
+        if status >= 400:
+            raise WebhookFailed(
+                'an error on the server ("unknown") has prevented the request from succeeding'
+            )
+        return _decode(body)
+
+    async def close(self) -> None:
+        """End all connections."""
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    def _open(self) -> aiohttp.ClientSession:
+        import aiohttp
+
+        if self._session is None:
+            self._session = aiohttp.ClientSession()
+        return self._session
+
+    def _context(self, bundle: str) -> ssl.SSLContext:
+        context = self._contexts.get(bundle)
+        if context is None:
+            try:
+                text = base64.b64decode(bundle).decode()
+                context = ssl.create_default_context(cadata=text or None)
+            except (ValueError, ssl.SSLError):
+                raise WebhookFailed("unable to load root certificates") from None
+            self._contexts[bundle] = context
+        return context
+
+    def _locate(self, config: Mapping[str, Any], timeout: int) -> Endpoint:
+        if url := config.get("url"):
+            shown = f"{url}?timeout={timeout}s"
+            return Endpoint(shown, shown)
+        service = config.get("service") or {}
+        name, namespace = service.get("name") or "", service.get("namespace") or ""
+        port, path = service.get("port") or 443, service.get("path") or "/"
+        host = f"{name}.{namespace}.svc"
+        shown = f"https://{host}:{port}{path}?timeout={timeout}s"
+        try:
+            address = self._endpoint(namespace, name, port)
+        except LookupError as error:
+            raise WebhookFailed(f'Post "{shown}": {error.args[0]}') from None
+        return Endpoint(shown, f"https://{address}{path}?timeout={timeout}s", host)
+
+    def _endpoint(self, namespace: str, name: str, port: int) -> str:
+        """Return host and port of a ready endpoint of a Service.
+
+        Raises:
+            LookupError: there is no such Service, port or endpoint.
+        """
+        version = self.store.get(f"{key_prefix('', 'services')}{namespace}/{name}")
+        if version is None:
+            raise LookupError(f'service "{name}" not found')
+        ports = (decode_json(version.value or b"{}").get("spec") or {}).get("ports") or ()
+        port_name = next((p.get("name") or "" for p in ports if p.get("port") == port), None)
+        if port_name is None:
+            raise LookupError(f'no service port {port} found for service "{name}"')
+        prefix = f"{key_prefix('discovery.k8s.io', 'endpointslices')}{namespace}/"
+        for item in self.store.scan(prefix):
+            found = _ready_endpoint(decode_json(item.value), name, port_name)
+            if found:
+                return found
+        raise LookupError(f'no endpoints available for service "{name}"')
+
+
+def _ready_endpoint(endpoint_slice: Object, service: str, port_name: str) -> str:
+    labels = endpoint_slice["metadata"].get("labels") or {}
+    if labels.get("kubernetes.io/service-name") != service:
+        return ""
+    ports = endpoint_slice.get("ports") or ()
+    port = next((p.get("port") for p in ports if (p.get("name") or "") == port_name), None)
+    for endpoint in endpoint_slice.get("endpoints") or ():
+        ready = (endpoint.get("conditions") or {}).get("ready")
+        if port and ready is not False and endpoint.get("addresses"):
+            return f"{endpoint['addresses'][0]}:{port}"
+    return ""
+
+
+def _explain(error: aiohttp.ClientError) -> str:
+    import aiohttp
+
+    if isinstance(error, aiohttp.ClientConnectorError) and isinstance(
+        error.os_error, ConnectionRefusedError
+    ):
+        host = f"{error.host}:{error.port}"
+        return f"dial tcp {host}: connect: connection refused"
+    return str(error) or type(error).__name__
+
+
+def _decode(body: bytes) -> Object:
+    try:
+        answer = msgspec.json.decode(body)
+    except msgspec.DecodeError as error:
+        raise WebhookFailed(f"the answer is no JSON: {error}") from None
+    if not isinstance(answer, dict) or not isinstance(answer.get("response"), dict):
+        raise WebhookFailed("webhook response was absent")
+    return answer

@@ -29,7 +29,12 @@ from kubewright.local.node.log_server import LogServer
 from kubewright.local.node.log_source import LogRefused, LogSource, choose_attempt
 from kubewright.local.node.machine import read_facts
 from kubewright.local.node.node_context import NodeContext
-from kubewright.local.node.node_status import NodeFacts, build_lease, build_node
+from kubewright.local.node.node_status import (
+    NodeFacts,
+    build_annotations,
+    build_lease,
+    build_node,
+)
 from kubewright.local.node.pod_worker import PodWorker
 from kubewright.local.node.runtime import PodRuntime
 from kubewright.runtime.events import EventBroadcaster
@@ -209,7 +214,8 @@ class Node:
             try:
                 if self._clock.monotonic() - reported >= REPORT_SECONDS:
                     await self._report(facts)
-                    self._tell_limits(reported < 0)
+                    if reported < 0:
+                        self._tell_limits(facts)
                     reported = self._clock.monotonic()
                 await self._renew()
                 self._ready.set()
@@ -232,11 +238,10 @@ class Node:
             await self._patch_node({"metadata": metadata})
             self._node = await self._patch_node({"status": node["status"]}, subresource="status")
 
-    def _tell_limits(self, is_first: bool) -> None:
-        """Tell once, as Events about the node, in what it is less than another node."""
-        if is_first:
-            for note in self._node["metadata"].get("annotations", {}).values():
-                self._context.recorder.event(self._node, "Normal", "NodeLimits", note)
+    def _tell_limits(self, facts: NodeFacts) -> None:
+        """Tell, as Events about the node, in what it is less than another node."""
+        for note in build_annotations(facts).values():
+            self._context.recorder.event(self._node, "Normal", "NodeLimits", note)
 
     async def _patch_node(self, body: Object, *, subresource: str | None = None) -> Object:
         return await self._client.patch(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -77,8 +78,10 @@ class Caller:
         """Read so many events of a watch; fewer where it ends before."""
         return await self.read(await self.answer("GET", target), count)
 
-    async def read(self, answer: Answer, count: int) -> list[Any]:
-        """Read so many events of a watch that is open; fewer where it ends before."""
+    async def read(
+        self, answer: Answer, count: int, until: Callable[[Any], bool] = lambda event: False
+    ) -> list[Any]:
+        """Read so many events of an open watch; fewer where it ends, or `until` holds, before."""
         assert isinstance(answer, StreamResponse), answer
         events: list[Any] = []
         buffer = b""
@@ -88,7 +91,7 @@ class Caller:
                 buffer += chunk
                 *lines, buffer = buffer.split(b"\n")
                 events += [json.loads(line) for line in lines if line]
-                if len(events) >= count:
+                if len(events) >= count or any(map(until, events)):
                     break
         finally:
             await stream.aclose()  # type: ignore[attr-defined]  # watches are async generators

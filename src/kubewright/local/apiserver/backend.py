@@ -32,6 +32,7 @@ class Backend:
         self.store = store
         self.registry = registry
         self.hub = WatchHub(store)
+        registry.on_withdrawn(self.hub.close_kind)
         self.now = now
         self.monotonic = monotonic
         self.random = rng or random.Random()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from kubewright.local.apiserver.kind import ServedKind
 
@@ -28,6 +28,7 @@ class Registry:
         self._builtin: dict[tuple[str, str, str], ServedKind] = {}
         self._by_definition: dict[str, tuple[ServedKind, ...]] = {}
         self._kinds: dict[tuple[str, str, str], ServedKind] = {}
+        self._listeners: list[Callable[[ServedKind], None]] = []
         self._sharing: Counter[tuple[str, str]] = Counter()
         self.generation = 0
         for kind in kinds:
@@ -37,14 +38,6 @@ class Registry:
     def find(self, group: str, version: str, plural: str) -> ServedKind | None:
         """Return the kind that a path names."""
         return self._kinds.get((group, version, plural))
-
-    def find_kind(self, group: str, version: str, kind: str) -> ServedKind | None:
-        """Return a kind by its name."""
-        for served in self._kinds.values():
-            resource = served.resource
-            if (resource.group, resource.version, resource.kind) == (group, version, kind):
-                return served
-        return None
 
     def storage_kind(self, kind: ServedKind) -> ServedKind:
         """Return the version of a kind in which its objects are stored."""
@@ -58,11 +51,17 @@ class Registry:
     def set_custom(self, definition: str, kinds: Iterable[ServedKind]) -> None:
         """Serve the kinds of a CustomResourceDefinition instead of those it had before."""
         kinds = tuple(kinds)
+        before = self._by_definition.pop(definition, ())
         if kinds:
             self._by_definition[definition] = kinds
-        else:
-            self._by_definition.pop(definition, None)
         self._rebuild()
+        for kind in before:
+            for listener in self._listeners:
+                listener(kind)
+
+    def on_withdrawn(self, listener: Callable[[ServedKind], None]) -> None:
+        """Call the listener with each kind that is served no more, or anew."""
+        self._listeners.append(listener)
 
     def custom(self, definition: str) -> tuple[ServedKind, ...]:
         """Return the kinds that a definition serves now."""

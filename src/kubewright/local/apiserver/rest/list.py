@@ -16,7 +16,7 @@ from kubewright.local.apiserver.rest.call import Call, too_large
 from kubewright.local.apiserver.storage import decode_json
 from kubewright.local.apiserver.table import build_partial, build_table
 from kubewright.local.apiserver.watching import Selection
-from kubewright.local.store import Compacted, FutureRevision, Item
+from kubewright.local.store import Compacted, FutureRevision
 
 _TOO_OLD = (
     "The provided continue parameter is too old to display a consistent list result. You can start "
@@ -216,8 +216,3 @@ def _join(call: Call, page: Page) -> bytes:
     item = call.storage.item
     body = b",".join([item(raw) for raw in page.items])
     return encode_json(head)[:-1] + b',"items":[' + body + b"]}"
-
-
-def stored_items(call: Call) -> list[Item]:
-    """Return everything in the call's collection."""
-    return call.backend.store.list(call.storage.scope(call.namespace)).items

@@ -109,8 +109,14 @@ async def test_the_listener_serves_https_and_watches(tmp_path: Path) -> None:
         size = int((await reader.readline()).strip(), 16)
         event = json.loads(await reader.readexactly(size))
         assert event["object"]["metadata"]["name"] == "a"
+        hub = running.server.backend.hub
+        watching = len(hub)
         writer.close()
         await writer.wait_closed()
+        async with asyncio.timeout(5):
+            while len(hub) == watching:
+                # Nothing tells when the server has seen the end of the connection.
+                await asyncio.sleep(0.01)
 
 
 async def _skip_answer(reader: asyncio.StreamReader) -> None:

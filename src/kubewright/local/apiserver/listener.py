@@ -60,6 +60,8 @@ class Listener:
             max_line_size=_MAX_LINE,
             max_field_size=_MAX_LINE,
             keepalive_timeout=120,
+            # Or the watch of a client that went away would wait for the next event to notice.
+            handler_cancellation=True,
         )
         loop = asyncio.get_running_loop()
         self._listening = await loop.create_server(

@@ -549,3 +549,30 @@ async def test_repairs_again_and_again_and_then_rests(
 async def _has_word(client: Client, namespace: str, word: str) -> bool:
     child = await client.get(builtin.CONFIG_MAP, "pool-0", namespace=namespace)
     return bool(child["data"]["word"] == word)
+
+
+async def test_says_nothing_in_a_namespace_that_goes_away(
+    client: Client, namespace: str, running: Running, transport: RecordingTransport
+) -> None:
+    """What is refused there needs no repair, no Event and no status: the object goes too."""
+    async with running(build_operator()):
+        await client.create(build_pool(namespace, size=1))
+        await eventually(lambda: is_true(client, namespace, "Ready"))
+        await client.delete(builtin.NAMESPACE, namespace)
+        transport.writes.clear()
+        await client.delete(builtin.CONFIG_MAP, "pool-0", namespace=namespace)
+        await eventually(lambda: tried_to_create(transport))
+        await asyncio.sleep(0.3)
+
+    refused = [write for write in transport.writes if "pool-0" in str(write)]
+    assert len(refused) == 2  # the deletion above, and one attempt to repair it
+    assert not is_stalled(await get_pool(client, namespace))
+
+
+async def tried_to_create(transport: RecordingTransport) -> bool:
+    return len(transport.writes) > 1
+
+
+def is_stalled(pool: Object) -> bool:
+    condition = find_condition(pool["status"]["conditions"], "Stalled")
+    return condition is not None and condition["status"] == "True"

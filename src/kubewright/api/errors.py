@@ -10,6 +10,7 @@
         ├── BadRequest          400 GIVE_UP       ├── Gone                   410 REREAD
         ├── Unauthorized        401 RETRY         ├── Expired                410 REREAD
         ├── Forbidden           403 RETRY         ├── RequestEntityTooLarge  413 GIVE_UP
+        │   └── NamespaceTerminating WAIT_FOR_CHANGE
         ├── NotFound            404 REREAD        ├── UnsupportedMediaType   415 GIVE_UP
         ├── MethodNotAllowed    405 GIVE_UP       ├── Invalid                422 WAIT_FOR_CHANGE
         ├── NotAcceptable       406 GIVE_UP       ├── TooManyRequests        429 RETRY
@@ -201,9 +202,12 @@ class APIError(KubewrightError):
         code = int(status.get("code") or code or 500)
         kind = _BY_REASON.get(reason) or _BY_CODE.get(code) or APIError
         details = status.get("details")
+        parsed = None if details is None else StatusDetails.from_object(details)
+        if kind is Forbidden and parsed is not None and _is_namespace_terminating(parsed):
+            kind = NamespaceTerminating
         return kind(
             message=status.get("message") or reason or f"the server answered {code}",
-            details=None if details is None else StatusDetails.from_object(details),
+            details=parsed,
             code=code,
             reason=reason,
         )
@@ -227,6 +231,12 @@ class Forbidden(APIError):
 
     remedy = Remedy.RETRY
     default_code, default_reason = 403, "Forbidden"
+
+
+class NamespaceTerminating(Forbidden):
+    """Nothing can be created in a namespace that is being deleted; all that is in it goes too."""
+
+    remedy = Remedy.WAIT_FOR_CHANGE
 
 
 class NotFound(APIError):
@@ -360,6 +370,11 @@ class Timeout(APIError):
 
     remedy = Remedy.RETRY
     default_code, default_reason = 504, "Timeout"
+
+
+def _is_namespace_terminating(details: StatusDetails) -> bool:
+    # The API has no reason of its own for it: kube-apiserver adds this cause to a Forbidden.
+    return any(cause.reason == "NamespaceTerminating" for cause in details.causes)
 
 
 _CLASSES: tuple[type[APIError], ...] = (

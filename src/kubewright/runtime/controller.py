@@ -16,7 +16,13 @@ from kubewright.cache.entry import Change
 from kubewright.cache.store import Store
 from kubewright.runtime.context import Context, Environment
 from kubewright.runtime.expectations import Expectations
-from kubewright.runtime.failure import describe, remedy_of, retry_after
+from kubewright.runtime.failure import (
+    describe,
+    is_end_of_namespace,
+    is_fault,
+    remedy_of,
+    retry_after,
+)
 from kubewright.runtime.queue import Priority, WorkQueue
 from kubewright.runtime.result import Result
 from kubewright.runtime.watch import (
@@ -196,7 +202,9 @@ class Controller:
         remedy = remedy_of(error)
         if remedy is Remedy.WAIT_FOR_CHANGE:
             self.queue.forget(key)
-            context.logger.warning("not tried again until something changes: %s", describe(error))
+            level = logging.DEBUG if is_end_of_namespace(error) else logging.WARNING
+            text = describe(error)
+            context.logger.log(level, "not tried again until something changes: %s", text)
             return
         delay = self.queue.retry(key, at_least=retry_after(error))
         failures = self.queue.failures(key)
@@ -230,7 +238,7 @@ class Controller:
     def _tell(
         self, key: NamespacedName, context: Context, error: BaseException, delay: float
     ) -> None:
-        """Log a failure: races in silence, new errors with a traceback, known ones in short."""
+        """Log a failure: races in silence, new faults of a program with a traceback."""
         text = describe(error)
         rereads = remedy_of(error) is Remedy.REREAD
         if rereads and self.queue.failures(key) <= QUIET_REREADS:
@@ -243,7 +251,7 @@ class Controller:
             self.queue.failures(key),
             delay,
             text,
-            exc_info=None if known or rereads else error,
+            exc_info=error if is_fault(error) and not known else None,
         )
 
     def _build_context(self, key: NamespacedName) -> Context:

@@ -8,7 +8,7 @@ import socket
 from collections.abc import Callable
 
 from kubewright.api import builtin
-from kubewright.api.errors import KubewrightError, NotFound
+from kubewright.api.errors import KubewrightError, NamespaceTerminating, NotFound
 from kubewright.api.resource import Object
 from kubewright.client.client import Client
 from kubewright.client.clock import Clock
@@ -102,7 +102,7 @@ class EventBroadcaster:
                 await self._update(series)
             else:
                 await self._client.create(series.to_object())
-        except NotFound:
+        except (NotFound, NamespaceTerminating):
             # Events expire after an hour, and namespaces go away.
             self._correlator.drop(series)
         except KubewrightError as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kubewright.api.errors import APIError, KubewrightError, Remedy
+from kubewright.api.errors import APIError, KubewrightError, NamespaceTerminating, Remedy
 
 
 def leaves(error: BaseException) -> Iterator[BaseException]:
@@ -30,6 +30,19 @@ def remedy_of(error: BaseException) -> Remedy:
         if remedy in remedies:
             return remedy
     return Remedy.WAIT_FOR_CHANGE
+
+
+def is_end_of_namespace(error: BaseException) -> bool:
+    """Tell whether an error only says that the namespace goes away: the objects in it go too."""
+    return all(isinstance(leaf, NamespaceTerminating) for leaf in leaves(deepest_cause(error)))
+
+
+def is_fault(error: BaseException) -> bool:
+    """Tell whether a program is at fault: what the API server says needs no traceback."""
+    return any(
+        not isinstance(deepest_cause(leaf), KubewrightError)
+        for leaf in leaves(deepest_cause(error))
+    )
 
 
 def retry_after(error: BaseException) -> float:

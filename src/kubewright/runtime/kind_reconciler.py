@@ -20,7 +20,13 @@ from kubewright.runtime.desired import (
     apply_plan,
     plan_children,
 )
-from kubewright.runtime.failure import deepest_cause, describe, leaves, remedy_of
+from kubewright.runtime.failure import (
+    deepest_cause,
+    describe,
+    is_end_of_namespace,
+    leaves,
+    remedy_of,
+)
 from kubewright.runtime.finalizers import ensure_finalizer, has_finalizer, remove_finalizer
 from kubewright.runtime.managed_kind import ManagedKind, T
 from kubewright.runtime.readiness import Progress
@@ -226,6 +232,8 @@ class KindReconciler(Generic[T]):
         A message that differs each time must not make a loop of writes and wake-ups: of failures in
         a row the first, second, fourth, … are written, and the one that stalls the object.
         """
+        if is_end_of_namespace(error):
+            return
         remedy = remedy_of(error)
         count = self._failures[ctx.request] = self._failures.get(ctx.request, 0) + 1
         if remedy is Remedy.REREAD and count <= QUIET_REREADS:

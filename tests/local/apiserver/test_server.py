@@ -114,8 +114,8 @@ async def test_the_listener_serves_https_and_watches(tmp_path: Path) -> None:
         writer.close()
         await writer.wait_closed()
         async with asyncio.timeout(5):
-            while len(hub) == watching:
-                # Nothing tells when the server has seen the end of the connection.
+            # Nothing tells when the server has seen the end of the connection.
+            while len(hub) == watching:  # noqa: ASYNC110  there is no event to wait for
                 await asyncio.sleep(0.01)
 
 

@@ -37,6 +37,7 @@ class Backend:
         self.monotonic = monotonic
         self.random = rng or random.Random()
         self._storages: dict[int, ObjectStorage] = {}
+        self._since: dict[int, tuple[ServedKind, int]] = {}
         self._generation = registry.generation
 
     def storage(self, kind: ServedKind) -> ObjectStorage:
@@ -46,9 +47,19 @@ class Backend:
             self._generation = self.registry.generation
         found = self._storages.get(id(kind))
         if found is None or found.kind is not kind:
-            found = ObjectStorage(self.store, kind, self.registry.storage_kind(kind))
+            since = self._served_since(kind)
+            found = ObjectStorage(self.store, kind, self.registry.storage_kind(kind), since)
             self._storages[id(kind)] = found
         return found
+
+    def _served_since(self, kind: ServedKind) -> int:
+        """Return the revision at which a kind was first asked for, which no schema change spans."""
+        known = self._since.get(id(kind))
+        if known is None or known[0] is not kind:
+            served = {id(k) for k in self.registry.kinds()}
+            self._since = {key: value for key, value in self._since.items() if key in served}
+            known = self._since[id(kind)] = (kind, self.store.revision)
+        return known[1]
 
     def storage_of(self, group: str, version: str, plural: str) -> ObjectStorage:
         """Return the storage of a kind that the server itself reads.

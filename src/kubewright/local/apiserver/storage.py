@@ -49,10 +49,16 @@ class ObjectStorage:
     Every stored text begins with the same bytes for kind and apiVersion, carries its own
     resourceVersion, and is what GET answers. Items of built-in lists are the same without that
     beginning.
+
+    Objects of custom kinds that were written at or before `since` may be of an older schema: they
+    are pruned and defaulted when they are read, as the API server does with what it reads of etcd.
     """
 
-    def __init__(self, store: VersionedStore, kind: ServedKind, storage: ServedKind) -> None:
+    def __init__(
+        self, store: VersionedStore, kind: ServedKind, storage: ServedKind, since: int = 0
+    ) -> None:
         self.store = store
+        self._since = since if kind.is_custom else 0
         self.kind = kind
         self._storage = storage
         resource, stored = kind.resource, storage.resource
@@ -76,16 +82,21 @@ class ObjectStorage:
 
     def view(self, key: str, version: Version) -> Stored:
         """Show a stored version in the kind's version."""
-        return Stored(key, self.convert(version.value or b""), version.revision)
+        return Stored(key, self.convert(version), version.revision)
 
-    def convert(self, raw: bytes) -> bytes:
-        """Turn a stored text into the kind's version; it is the same text where they agree."""
-        if raw.startswith(self.head):
+    def convert(self, version: Version) -> bytes:
+        """Return a stored text in the kind's version; it is the same text where they agree."""
+        raw = version.value or b""
+        if self.is_plain(version):
             return raw
         obj = decode_json(raw)
         if self.kind.convert:
             obj = self.kind.convert(obj)
         return self.encode(obj)
+
+    def is_plain(self, version: Version) -> bool:
+        """Tell whether a stored text is one of the kind's version and schema already."""
+        return version.revision > self._since and (version.value or b"").startswith(self.head)
 
     def item(self, raw: bytes) -> bytes:
         """Return the text of a list's item: built-in lists leave out kind and apiVersion."""

@@ -13,7 +13,7 @@ from kubewright.api.resource import Object
 from kubewright.local.apiserver.kind import ServedKind
 from kubewright.local.apiserver.selectors import FieldSelector, LabelSelector
 from kubewright.local.apiserver.storage import ObjectStorage, decode_json, with_revision
-from kubewright.local.store import Change, VersionedStore
+from kubewright.local.store import Change, Version, VersionedStore
 
 Encode = Callable[[str, bytes, bool], bytes]
 """Turns an event's type and the object's JSON text into one frame; tells the stream's first."""
@@ -82,15 +82,15 @@ class Event:
 
     def current(self, storage: ObjectStorage) -> bytes | None:
         """The object after the change, in the kind's version; None where it was deleted."""
-        value = self.change.version.value
-        return None if value is None else self._view("new", storage, value)
+        version = self.change.version
+        return None if version.value is None else self._view(storage, version)
 
     def previous(self, storage: ObjectStorage) -> bytes | None:
         """The object before the change; None where it was created."""
         version = self.change.previous
         if version is None or version.value is None:
             return None
-        return self._view("old", storage, version.value)
+        return self._view(storage, version)
 
     def departed(self, storage: ObjectStorage) -> bytes:
         """The object before the change, with the version of the change: what DELETED shows."""
@@ -108,13 +108,13 @@ class Event:
             found = self._frames[key] = encode()
         return found
 
-    def _view(self, which: str, storage: ObjectStorage, value: bytes) -> bytes:
-        if value.startswith(storage.head):
-            return value
-        key = (which, storage.head)
+    def _view(self, storage: ObjectStorage, version: Version) -> bytes:
+        if storage.is_plain(version):
+            return version.value or b""
+        key = (version.revision, storage.head)
         found = self._views.get(key)
         if found is None:
-            found = self._views[key] = storage.convert(value)
+            found = self._views[key] = storage.convert(version)
         return found
 
 

@@ -101,7 +101,7 @@ def read_page(call: Call, options: ListOptions) -> Page:
     page = Page([], found.revision)
     last = ""
     for item in found.items:
-        raw = storage.convert(item.value)
+        raw = storage.convert(item.version)
         if selection and not selection.matches(storage, item.key, raw):
             continue
         if limit and len(page.items) == limit:

@@ -89,7 +89,7 @@ def _begin(call: Call, options: ListOptions, watcher: Watcher, revision: int) ->
 def _show_state(call: Call, watcher: Watcher) -> None:
     storage, selection = call.storage, watcher.selection
     for item in call.backend.store.list(watcher.scope).items:
-        raw = storage.convert(item.value)
+        raw = storage.convert(item.version)
         if not selection or selection.matches(storage, item.key, raw):
             watcher.show("ADDED", raw)
 

@@ -78,8 +78,6 @@ def test_wait_for_condition_and_for_delete(kubectl: Kubectl) -> None:
 
 
 def test_logs_come_from_the_container(kubectl: Kubectl) -> None:
-    if kubectl.cluster.is_real:
-        pytest.skip("the real API server asks kubelets by TLS client certificate: a later issue")
     kubectl.apply(build_deployment("loud", replicas=1))
     kubectl("rollout", "status", "deployment/loud", "--timeout=90s")
 

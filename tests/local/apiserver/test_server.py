@@ -135,3 +135,14 @@ async def test_objects_survive_a_restart(tmp_path: Path) -> None:
         later = await call.config_map("b")
         versions = [o["metadata"]["resourceVersion"] for o in (created, later)]
         assert int(versions[0]) < int(versions[1])
+
+
+async def test_openapi_v2_is_readable_where_a_client_misses_a_kind(call: Caller) -> None:
+    document = (await call("GET", "/openapi/v2")).body
+    definition = document["definitions"]["io.k8s.api.apps.v1.Deployment"]
+    assert definition["properties"]["spec"]
+    assert "#/components" not in json.dumps(document)
+    accept = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
+    protobuf = await call("GET", "/openapi/v2", accept=accept)
+    assert protobuf.content_type == "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
+    assert protobuf.body.startswith("\n\x032.0")

@@ -12,6 +12,7 @@ from kubewright.local.apiserver.builtin.definitions import REFERENCE_PREFIX
 from kubewright.local.apiserver.builtin.names import META
 from kubewright.local.apiserver.exchange import Request, Response, encode_json, text_response
 from kubewright.local.apiserver.kind import ServedKind
+from kubewright.local.apiserver.openapi_v2 import answer_v2
 from kubewright.local.apiserver.registry import Registry
 from kubewright.local.apiserver.version import GIT_VERSION
 
@@ -29,7 +30,9 @@ class OpenAPI:
         self._documents: dict[str, tuple[str, bytes]] = {}
 
     def answer(self, request: Request, segments: list[str]) -> Response | None:
-        """Answer `/openapi/v3` and what is below it; None where nothing is served there."""
+        """Answer below `/openapi`; None where nothing is served there."""
+        if segments == ["openapi", "v2"]:
+            return answer_v2(request, self._registry)
         if segments == ["openapi", "v3"]:
             # The real server sends its index as text.
             return text_response(200, encode_json(self._index()).decode())

@@ -107,9 +107,7 @@ def test_a_crd_that_is_not_structural_is_refused_by_its_field(admin: Kubectl) ->
 
     refused = admin("apply", "-f", "-", stdin=str(crd), code=1)
 
-    assert (
-        "spec.versions[0].schema.openAPIV3Schema.properties[spec].type: Required value" in refused
-    )
+    assert "openAPIV3Schema.properties[spec].type: Required value" in refused
 
 
 def test_a_kubeconfig_that_points_nowhere_is_one_sentence(tmp_path: Path) -> None:

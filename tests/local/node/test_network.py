@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import asyncio
+import socket
 from ipaddress import IPv4Network
 
 import pytest
 
 from kubewright.api.errors import ConfigurationError
-from kubewright.local.node.network import AddressPool, NetworkError, choose_network
+from kubewright.local.node.network import AddressPool, NetworkError, PodNetwork, choose_network
 
 
 def test_hands_out_addresses_between_gateway_and_host() -> None:
@@ -28,3 +30,25 @@ def test_chooses_a_network_without_a_route() -> None:
     assert choose_network(taken[:1]) == IPv4Network("10.244.1.0/24")
     with pytest.raises(ConfigurationError, match="--pod-cidr"):
         choose_network(taken)
+
+
+async def test_answer_to_a_cancelled_request_is_not_taken_for_the_next_ones() -> None:
+    """A probe that takes too long is cancelled; what follows must get its own answer."""
+    network = PodNetwork(is_root=False)
+    ours, holder = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    ours.setblocking(False)
+    with holder:
+        network.attach(ours)
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.01):
+                await network.mount_memory("/late", "")
+        late, *_ = holder.recv(100).decode().split("\0")
+        request = asyncio.create_task(network.mount_memory("/next", ""))
+        number, *words = (await asyncio.to_thread(holder.recv, 100)).decode().split("\0")
+        assert words == ["tmpfs", "/next", ""]
+        holder.send(f"{late} ok".encode())
+        holder.send(f"{number} error no memory".encode())
+
+        with pytest.raises(NetworkError, match="no memory"):
+            await request
+    await network.stop()

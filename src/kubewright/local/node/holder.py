@@ -152,17 +152,18 @@ def serve(channel: socket.socket) -> None:
             request = channel.recv(4096)
             if not request:
                 return
-            _answer_on(channel, request.decode().split("\0"))
+            number, *words = request.decode().split("\0")
+            _answer_on(channel, number, words)
         _reap()
 
 
-def _answer_on(channel: socket.socket, words: list[str]) -> None:
+def _answer_on(channel: socket.socket, number: str, words: list[str]) -> None:
     try:
         descriptors = answer(words)
     except (OSError, RequestError) as error:
-        channel.send(f"error {error}".encode())
+        channel.send(f"{number} error {error}".encode())
         return
-    socket.send_fds(channel, [b"ok"], descriptors)
+    socket.send_fds(channel, [f"{number} ok".encode()], descriptors)
     for descriptor in descriptors:
         os.close(descriptor)
 

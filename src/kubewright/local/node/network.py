@@ -126,6 +126,7 @@ class PodNetwork:
         self._channel: socket.socket | None = None
         self._lock = asyncio.Lock()
         self._ports = 0
+        self._requests = 0
         self.pool = AddressPool(network or POD_NETWORK)
 
     @property
@@ -159,7 +160,7 @@ class PodNetwork:
         argv += ["--mount-proc", "--", *ISOLATED_PYTHON, str(HOLDER), str(theirs.fileno())]
         with theirs:
             self._holder = await Process.start(argv, pass_fds=[theirs.fileno()])
-        self._channel = ours
+        self.attach(ours)
         message, _, pid = await receive(ours)
         if message != b"hello":
             await self.stop()
@@ -168,6 +169,10 @@ class PodNetwork:
                 "true` must work; see whether user.max_user_namespaces is above 0"
             )
         self.holder_pid = pid
+
+    def attach(self, channel: socket.socket) -> None:
+        """Speak to a holder over this end of a socket pair; `stop` closes it."""
+        self._channel = channel
 
     async def _link_host(self) -> None:
         network = self.pool.network
@@ -244,15 +249,30 @@ class PodNetwork:
             raise NetworkError("the pod network is not started")
         loop = asyncio.get_running_loop()
         async with self._lock:
+            self._requests += 1
+            number = str(self._requests)
             try:
-                await loop.sock_sendall(self._channel, "\0".join(words).encode())
-                message, descriptors, _ = await receive(self._channel)
+                await loop.sock_sendall(self._channel, "\0".join([number, *words]).encode())
+                text, descriptors = await self._receive_answer(self._channel, number)
             except OSError as error:
                 raise NetworkError(f"the pod network's holder is gone: {error.strerror}") from None
-        if message != b"ok":
-            text = message.decode(errors="replace").removeprefix("error ")
-            raise NetworkError(text or "the pod network's holder ended")
+        if text != "ok":
+            raise NetworkError(text.removeprefix("error ") or "the pod network's holder ended")
         return descriptors
+
+    async def _receive_answer(self, channel: socket.socket, number: str) -> tuple[str, list[int]]:
+        """Receive the answer to a request.
+
+        Whoever asked before may have been cancelled, such as a probe that took too long: the answer
+        to that is still to come, and is dropped with its descriptors.
+        """
+        while True:
+            message, descriptors, _ = await receive(channel)
+            answered, _, text = message.decode(errors="replace").partition(" ")
+            if answered in (number, ""):
+                return text, descriptors
+            for descriptor in descriptors:
+                os.close(descriptor)
 
 
 async def receive(channel: socket.socket) -> tuple[bytes, list[int], int]:

@@ -40,7 +40,10 @@ def test_version_is_data_with_output_json(capsys: pytest.CaptureFixture[str]) ->
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["local", "up", "--controllers", "deploymant"], "unknown controllers deploymant: known are"),
+        (
+            ["local", "up", "--controllers", "deploymant"],
+            "unknown controllers deploymant: known are",
+        ),
         (["local", "up", "--nodes", "-1"], "--nodes -1: use a number from 0 to 100"),
         (["local", "up", "--port", "70000"], "--port 70000: use a number from 0 to 65535"),
         (["local", "up", "--name", "Not/Good"], "cluster name 'Not/Good'"),

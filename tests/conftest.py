@@ -11,6 +11,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--cluster",
         choices=["local", "real", "mixed"],
         default="local",
-        help="the cluster of the acceptance tests: ours; the real Kubernetes; or the real API server "
-        "with our controllers. Our node runs the pods of all three",
+        help="the cluster of the acceptance tests: ours; the real Kubernetes; or the real API "
+        "server with our controllers. Our node runs the pods of all three",
     )

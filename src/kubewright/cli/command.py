@@ -4,11 +4,29 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 # argparse gives its type no public name, and it is generic for type checkers only.
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 Command: TypeAlias = Callable[[argparse.Namespace], int]
+
+
+class HelpFormatter(argparse.RawDescriptionHelpFormatter):
+    """Lay out help as kubectl does: capital headings, commands without a line for their metavar."""
+
+    def add_usage(self, usage: Any, actions: Any, groups: Any, prefix: str | None = None) -> None:
+        """Begin with `Usage:`."""
+        super().add_usage(usage, actions, groups, prefix or "Usage:\n  ")
+
+    def start_section(self, heading: str | None) -> None:
+        """Begin a section with a capital."""
+        super().start_section(heading and heading[0].upper() + heading[1:])
+
+    def _format_action(self, action: argparse.Action) -> str:
+        text = super()._format_action(action)
+        if isinstance(action, argparse._SubParsersAction):
+            text = text.partition("\n")[2]
+        return text
 
 
 def add_command(
@@ -20,7 +38,7 @@ def add_command(
         help=short,
         description=f"{short}.",
         epilog=f"Examples:\n{examples}" if examples else None,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=HelpFormatter,
     )
     parser.set_defaults(command=command)
     return parser

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import argparse
 
-from kubewright.cli.command import Commands, add_command
+from kubewright.cli.command import Commands, HelpFormatter, add_command
 
 
 def add_to(commands: Commands) -> None:
     """Declare the command and those below it."""
-    parser = commands.add_parser("generate", help="Write files from an operator's code")
-    generate = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    parser = commands.add_parser(
+        "generate",
+        help="Write files from an operator's code",
+        description="Write files from an operator's code.",
+        formatter_class=HelpFormatter,
+    )
+    generate = parser.add_subparsers(title="available commands", metavar="COMMAND", required=True)
     crd = add_command(
         generate,
         "crd",

@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, NoReturn
 
 import msgspec
 
-from kubewright.cli.command import Commands, add_command, add_output_flag, format_table
+from kubewright.cli.command import (
+    Commands,
+    HelpFormatter,
+    add_command,
+    add_output_flag,
+    format_table,
+)
 
 if TYPE_CHECKING:
     from kubewright.local.cluster.directory import ClusterRecord
@@ -32,8 +38,9 @@ def add_to(commands: Commands) -> None:
         "local",
         help="Run a Kubernetes control plane on this machine",
         description="Run a Kubernetes control plane on this machine: no Docker, no downloads.",
+        formatter_class=HelpFormatter,
     )
-    local = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    local = parser.add_subparsers(title="available commands", metavar="COMMAND", required=True)
     _add_up(local)
     status = add_command(local, "status", "Show the running clusters", show_status)
     status.add_argument("--name", help="show only this cluster; exit code 1 if it does not run")

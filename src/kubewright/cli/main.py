@@ -13,6 +13,7 @@ from typing import NoReturn
 
 from kubewright.api.errors import KubewrightError, known_causes
 from kubewright.cli import generate, local, run, version
+from kubewright.cli.command import HelpFormatter
 
 
 class _Parser(argparse.ArgumentParser):
@@ -27,10 +28,10 @@ def build_parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="kubewright",
         description="Kubernetes operators in Python that provably converge.",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=HelpFormatter,
         epilog="Use 'kubewright COMMAND --help' for more about a command.",
     )
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    commands = parser.add_subparsers(title="available commands", metavar="COMMAND", required=True)
     for module in (local, run, generate, version):
         module.add_to(commands)
     return parser

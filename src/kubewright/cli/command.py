@@ -14,9 +14,14 @@ Command: TypeAlias = Callable[[argparse.Namespace], int]
 class HelpFormatter(argparse.RawDescriptionHelpFormatter):
     """Lay out help as kubectl does: capital headings, commands without a line for their metavar."""
 
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, max_help_position=32)
+
     def add_usage(self, usage: Any, actions: Any, groups: Any, prefix: str | None = None) -> None:
         """Begin with `Usage:`."""
-        super().add_usage(usage, actions, groups, prefix or "Usage:\n  ")
+        # An empty prefix is argparse's own, where it builds the names of commands below others.
+        heading = "Usage:\n  " if prefix is None else prefix
+        super().add_usage(usage, actions, groups, heading)
 
     def start_section(self, heading: str | None) -> None:
         """Begin a section with a capital."""

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from kubewright.local.apiserver.authentication import ADMIN, Authenticator
-from kubewright.local.apiserver.exchange import User
-from kubewright.local.apiserver.server import APIServer
-from kubewright.local.apiserver.serving import RunningServer, ServerOptions, serve
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kubewright.local.apiserver.authentication import ADMIN, Authenticator
+    from kubewright.local.apiserver.exchange import User
+    from kubewright.local.apiserver.server import APIServer
+    from kubewright.local.apiserver.serving import RunningServer, ServerOptions, serve
 
 __all__ = [
     "ADMIN",
@@ -16,3 +20,20 @@ __all__ = [
     "User",
     "serve",
 ]
+
+# Importing one module of the package loads no server.
+_LAZY = {
+    "ADMIN": "authentication",
+    "APIServer": "server",
+    "Authenticator": "authentication",
+    "RunningServer": "serving",
+    "ServerOptions": "serving",
+    "User": "exchange",
+    "serve": "serving",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_LAZY[name]}"), name)

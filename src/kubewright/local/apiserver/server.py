@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
 from kubewright.api.errors import APIError, InternalError, KubewrightError
@@ -22,7 +23,6 @@ from kubewright.local.apiserver.authorization import (
 from kubewright.local.apiserver.backend import Backend
 from kubewright.local.apiserver.builtin import builtin_kinds
 from kubewright.local.apiserver.crd.controller import with_definition_rules
-from kubewright.local.apiserver.discovery import Discovery
 from kubewright.local.apiserver.exchange import (
     Answer,
     Request,
@@ -36,30 +36,36 @@ from kubewright.local.apiserver.exchange import (
 )
 from kubewright.local.apiserver.health import answer_health
 from kubewright.local.apiserver.kind import ServedKind
+from kubewright.local.apiserver.lazy_module import lazy_module
 from kubewright.local.apiserver.metrics import Metrics
 from kubewright.local.apiserver.namespace_lifecycle import NamespaceLifecycle
 from kubewright.local.apiserver.negotiation import Media, negotiate
 from kubewright.local.apiserver.node_proxy import HTTPNodeProxy, NodeProxy
-from kubewright.local.apiserver.openapi import OpenAPI
 from kubewright.local.apiserver.registry import Registry
 from kubewright.local.apiserver.representation import represent
 from kubewright.local.apiserver.request import RequestInfo, parse_request
 from kubewright.local.apiserver.rest.call import Call
-from kubewright.local.apiserver.rest.review import Reviewer, is_review
 from kubewright.local.apiserver.rest.routes import (
     find_handler,
+    is_review,
     method_not_allowed,
     missing_resource,
 )
-from kubewright.local.apiserver.rest.subresources import build_subresources
 from kubewright.local.apiserver.selectors import parse_field_selector
-from kubewright.local.apiserver.tokens import TokenIssuer
 from kubewright.local.apiserver.version import build_version
 from kubewright.local.apiserver.webhook_call import WebhookCaller
 from kubewright.local.store import VersionedStore
 
 if TYPE_CHECKING:
+    from kubewright.local.apiserver import discovery, openapi
     from kubewright.local.apiserver.memory import MemoryTransport
+    from kubewright.local.apiserver.rest import review, subresources
+    from kubewright.local.apiserver.tokens import TokenIssuer
+else:
+    discovery = lazy_module("kubewright.local.apiserver.discovery")
+    openapi = lazy_module("kubewright.local.apiserver.openapi")
+    review = lazy_module("kubewright.local.apiserver.rest.review")
+    subresources = lazy_module("kubewright.local.apiserver.rest.subresources")
 
 logger = logging.getLogger(__name__)
 
@@ -106,11 +112,21 @@ class APIServer:
         self.address = ""
         self._authenticator = authenticator or Authenticator()
         self._authorizer = authorizer or AuthenticatedMayAll()
-        self._discovery = Discovery(self.registry)
-        self._openapi = OpenAPI(self.registry)
         self._nodes = nodes or HTTPNodeProxy()
-        self._subresources = build_subresources(issuer, self._nodes)
-        self._reviewer = Reviewer(self._authenticator, self._authorizer, issuer)
+        self._issuer = issuer
+        self._subresources = cache(lambda: subresources.build_subresources(issuer, self._nodes))
+
+    @cached_property
+    def _discovery(self) -> discovery.Discovery:
+        return discovery.Discovery(self.registry)
+
+    @cached_property
+    def _openapi(self) -> openapi.OpenAPI:
+        return openapi.OpenAPI(self.registry)
+
+    @cached_property
+    def _reviewer(self) -> review.Reviewer:
+        return review.Reviewer(self._authenticator, self._authorizer, self._issuer)
 
     @property
     def store(self) -> VersionedStore:

@@ -17,16 +17,18 @@ from kubewright.local.apiserver.certificates import Certificates, ensure_certifi
 from kubewright.local.apiserver.crd.controller import serve_definitions
 from kubewright.local.apiserver.exchange import User
 from kubewright.local.apiserver.kubeconfig import build_kubeconfig, write_kubeconfig
+from kubewright.local.apiserver.lazy_module import lazy_module
 from kubewright.local.apiserver.node_proxy import HTTPNodeProxy
-from kubewright.local.apiserver.rbac import RBACAuthorizer
 from kubewright.local.apiserver.server import APIServer
 from kubewright.local.apiserver.tokens import ObjectLookup, TokenIssuer
 from kubewright.local.store import VersionedStore, WriteAheadLog
 
 if TYPE_CHECKING:
+    from kubewright.local.apiserver import rbac
     from kubewright.local.apiserver.listener import Listener
     from kubewright.local.apiserver.memory import MemoryTransport
-
+else:
+    rbac = lazy_module("kubewright.local.apiserver.rbac")
 
 RBAC = "RBAC"
 
@@ -134,7 +136,7 @@ def _build_server(
     certificates: Certificates | None,
     token: str,
 ) -> APIServer:
-    authorizer = RBACAuthorizer(store) if options.authorization == RBAC else None
+    authorizer = rbac.RBACAuthorizer(store) if options.authorization == RBAC else None
     if certificates is None:
         authenticator = Authenticator({token: ADMIN})
         return APIServer(store, authenticator=authenticator, authorizer=authorizer)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -19,8 +19,7 @@ from kubewright.api.errors import (
 from kubewright.api.resource import Object
 from kubewright.local.apiserver.admission import Attributes
 from kubewright.local.apiserver.backend import Backend
-from kubewright.local.apiserver.match_condition import ConditionFailed, holds
-from kubewright.local.apiserver.patch import json_patch
+from kubewright.local.apiserver.lazy_module import lazy_module
 from kubewright.local.apiserver.webhook_call import WebhookCaller, WebhookFailed
 from kubewright.local.apiserver.webhook_configuration import (
     MUTATING,
@@ -28,6 +27,14 @@ from kubewright.local.apiserver.webhook_configuration import (
     Hook,
     WebhookConfigurations,
 )
+
+# What only a webhook that is configured needs.
+if TYPE_CHECKING:
+    from kubewright.local.apiserver import match_condition
+    from kubewright.local.apiserver.patch import json_patch
+else:
+    match_condition = lazy_module("kubewright.local.apiserver.match_condition")
+    json_patch = lazy_module("kubewright.local.apiserver.patch.json_patch")
 
 _VERSION = "admission.k8s.io/v1"
 
@@ -126,9 +133,9 @@ class WebhookAdmission:
         failure = ""
         for condition in hook.source.get("matchConditions") or ():
             try:
-                if not holds(condition["expression"], data):
+                if not match_condition.holds(condition["expression"], data):
                     return False
-            except ConditionFailed as error:
+            except match_condition.ConditionFailed as error:
                 failure = failure or str(error)
         if failure and hook.ignores_failure:
             return False

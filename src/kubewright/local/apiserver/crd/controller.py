@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
@@ -15,14 +15,19 @@ from kubewright.api.resource import Object
 from kubewright.api.time import format_time
 from kubewright.local.apiserver.authentication import ADMIN
 from kubewright.local.apiserver.backend import Backend
-from kubewright.local.apiserver.crd.custom_kinds import custom_kinds
 from kubewright.local.apiserver.crd.definition_strategy import definition_kind
 from kubewright.local.apiserver.crd.lifecycle import CLEANUP_FINALIZER, DefinitionLifecycle
 from kubewright.local.apiserver.exchange import Answer, Request, Response, User, encode_json
 from kubewright.local.apiserver.kind import ServedKind
+from kubewright.local.apiserver.lazy_module import lazy_module
 from kubewright.local.apiserver.registry import Registry
 from kubewright.local.apiserver.storage import decode_json, key_prefix
 from kubewright.local.store import Change
+
+if TYPE_CHECKING:
+    from kubewright.local.apiserver.crd import custom_kinds
+else:
+    custom_kinds = lazy_module("kubewright.local.apiserver.crd.custom_kinds")
 
 logger = logging.getLogger(__name__)
 
@@ -137,7 +142,7 @@ class DefinitionController:
         )
         if self._served.get(name) != essence:
             self._served[name] = essence
-            self._server.registry.set_custom(name, custom_kinds(crd))
+            self._server.registry.set_custom(name, custom_kinds.custom_kinds(crd))
 
     def _definitions(self) -> list[Object]:
         return [decode_json(item.value) for item in self._server.backend.store.scan(_PREFIX)]

@@ -6,19 +6,21 @@ from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from dataclasses import replace
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kubewright.api.errors import Cause
 from kubewright.api.resource import Object
 from kubewright.local.apiserver.crd.definition import default_definition, set_stored_version
-from kubewright.local.apiserver.crd.definition_validation import (
-    validate_definition,
-    validate_definition_status,
-    validate_definition_update,
-)
-from kubewright.local.apiserver.crd.formats import is_known_format
-from kubewright.local.apiserver.crd.schema_rules import children
 from kubewright.local.apiserver.kind import Column, Decoded, ServedKind, Strategy
+from kubewright.local.apiserver.lazy_module import lazy_module
+
+# The strategy exists from the start; its rules are needed with the first definition.
+if TYPE_CHECKING:
+    from kubewright.local.apiserver.crd import definition_validation, formats, schema_rules
+else:
+    definition_validation = lazy_module("kubewright.local.apiserver.crd.definition_validation")
+    formats = lazy_module("kubewright.local.apiserver.crd.formats")
+    schema_rules = lazy_module("kubewright.local.apiserver.crd.schema_rules")
 
 _CREATED_AT = Column(
     "Created At",
@@ -83,15 +85,15 @@ class CRDStrategy:
 
     def validate(self, obj: Object) -> list[Cause]:
         """Return what is wrong with a new definition."""
-        return validate_definition(obj)
+        return definition_validation.validate_definition(obj)
 
     def validate_update(self, obj: Object, old: Object) -> list[Cause]:
         """Return what is wrong with a change."""
-        return validate_definition_update(obj, old)
+        return definition_validation.validate_definition_update(obj, old)
 
     def validate_status_update(self, obj: Object, old: Object) -> list[Cause]:
         """Return what is wrong with a change through `/status`."""
-        return validate_definition_status(obj, old)
+        return definition_validation.validate_definition_status(obj, old)
 
     def selectable_fields(self, obj: Object) -> Mapping[str, str]:
         """Return nothing: only name and namespace can be selected."""
@@ -123,7 +125,7 @@ def _doubts_of(crd: Object) -> Iterator[str]:
 
 def _doubts_in(schema: Mapping[str, Any]) -> Iterator[str]:
     name, declared = schema.get("format"), schema.get("type") or ""
-    if name and not is_known_format(name, declared):
+    if name and not formats.is_known_format(name, declared):
         yield f'unrecognized format "{name}"'
     items: Mapping[str, Any] = schema.get("items") or {}
     is_set = schema.get("x-kubernetes-list-type") == "set"
@@ -132,5 +134,5 @@ def _doubts_in(schema: Mapping[str, Any]) -> Iterator[str]:
             f'x-kubernetes-list-type: set for items of type "{items["type"]}" is not supported '
             "by server-side apply or CEL validation rules"
         )
-    for _, child in children(schema, ""):
+    for _, child in schema_rules.children(schema, ""):
         yield from _doubts_in(child)

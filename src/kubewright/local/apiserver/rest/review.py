@@ -25,14 +25,6 @@ from kubewright.local.apiserver.rest.decode import check_namespace, decode_body,
 from kubewright.local.apiserver.tokens import ISSUER, TokenIssuer
 
 _AUTHORIZATION = "authorization.k8s.io"
-REVIEWS = (
-    "localsubjectaccessreviews",
-    "selfsubjectaccessreviews",
-    "selfsubjectreviews",
-    "selfsubjectrulesreviews",
-    "subjectaccessreviews",
-    "tokenreviews",
-)
 
 
 class Reviewer:
@@ -206,8 +198,3 @@ def _info(spec: Object) -> tuple[RequestInfo, str]:
         subresource=attributes.get("subresource", ""),
     )
     return info, ""
-
-
-def is_review(resource: Resource) -> bool:
-    """Tell whether a resource is only asked, never stored."""
-    return resource.plural in REVIEWS

@@ -2,35 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+from functools import cache
+from importlib import import_module
 from typing import TypeAlias
 
 from kubewright.api.errors import MethodNotAllowed, NotFound, StatusDetails
+from kubewright.api.resource import Resource
 from kubewright.local.apiserver.exchange import Answer, Verb
 from kubewright.local.apiserver.kind import ServedKind
 from kubewright.local.apiserver.request import RequestInfo
 from kubewright.local.apiserver.rest.call import Call
-from kubewright.local.apiserver.rest.create import create
-from kubewright.local.apiserver.rest.delete import delete, delete_collection
-from kubewright.local.apiserver.rest.get import get
-from kubewright.local.apiserver.rest.list import list_objects
-from kubewright.local.apiserver.rest.patch import patch
-from kubewright.local.apiserver.rest.update import update
-from kubewright.local.apiserver.rest.watch import watch
 
 Handler: TypeAlias = Callable[[Call], Awaitable[Answer]]
+Subresources: TypeAlias = Callable[[], Mapping[tuple[str, str], Handler]]
 
-_MAIN: dict[str, Handler] = {
-    Verb.GET: get,
-    Verb.LIST: list_objects,
-    Verb.WATCH: watch,
-    Verb.CREATE: create,
-    Verb.UPDATE: update,
-    Verb.PATCH: patch,
-    Verb.DELETE: delete,
-    Verb.DELETE_COLLECTION: delete_collection,
+_MAIN: dict[str, str] = {
+    Verb.GET: "get.get",
+    Verb.LIST: "list.list_objects",
+    Verb.WATCH: "watch.watch",
+    Verb.CREATE: "create.create",
+    Verb.UPDATE: "update.update",
+    Verb.PATCH: "patch.patch",
+    Verb.DELETE: "delete.delete",
+    Verb.DELETE_COLLECTION: "delete.delete_collection",
 }
-_STATUS: dict[str, Handler] = {Verb.GET: get, Verb.UPDATE: update, Verb.PATCH: patch}
+_STATUS: dict[str, str] = {verb: _MAIN[verb] for verb in (Verb.GET, Verb.UPDATE, Verb.PATCH)}
+_REVIEWS = frozenset(
+    {
+        "localsubjectaccessreviews",
+        "selfsubjectaccessreviews",
+        "selfsubjectreviews",
+        "selfsubjectrulesreviews",
+        "subjectaccessreviews",
+        "tokenreviews",
+    }
+)
+
+
+@cache
+def _load(path: str) -> Handler:
+    """Return a verb's function. Its module loads with the first request: a start only creates."""
+    module, _, function = path.partition(".")
+    handler: Handler = getattr(import_module(f"kubewright.local.apiserver.rest.{module}"), function)
+    return handler
+
+
+def is_review(resource: Resource) -> bool:
+    """Tell whether a resource is only asked, never stored."""
+    return resource.plural in _REVIEWS
 
 
 def missing_resource() -> NotFound:
@@ -43,12 +63,10 @@ def method_not_allowed() -> MethodNotAllowed:
     return MethodNotAllowed("the server does not allow this method on the requested resource")
 
 
-def find_handler(
-    kind: ServedKind, info: RequestInfo, method: str, others: dict[tuple[str, str], Handler]
-) -> Handler:
+def find_handler(kind: ServedKind, info: RequestInfo, method: str, others: Subresources) -> Handler:
     """Return what answers a request.
 
-    `others` holds the verbs of subresources beside status, by (subresource, verb).
+    `others` returns the verbs of subresources beside status, by (subresource, verb).
 
     Raises:
         NotFound: the path names no resource or subresource.
@@ -67,19 +85,17 @@ def find_handler(
     is_all = namespaced and not info.namespace
     if is_all and info.verb not in (Verb.LIST, Verb.WATCH):
         raise method_not_allowed()
-    handler = _MAIN.get(info.verb)
+    path = _MAIN.get(info.verb)
     on_item = info.verb in (Verb.GET, Verb.UPDATE, Verb.PATCH, Verb.DELETE)
     watching_one = info.verb == Verb.WATCH and bool(info.name)
-    if handler is None or info.verb not in kind.verbs:
+    if path is None or info.verb not in kind.verbs:
         raise method_not_allowed()
     if on_item != bool(info.name) and not watching_one:
         raise method_not_allowed()
-    return handler
+    return _load(path)
 
 
-def _find_subresource(
-    kind: ServedKind, info: RequestInfo, others: dict[tuple[str, str], Handler]
-) -> Handler:
+def _find_subresource(kind: ServedKind, info: RequestInfo, others: Subresources) -> Handler:
     name = info.subresource
     served = name in kind.subresources
     served = served or (name == "status" and kind.strategy.has_status)
@@ -89,7 +105,11 @@ def _find_subresource(
             resource = kind.resource
             raise NotFound.of(resource.group, resource.plural, info.name)
         raise missing_resource()
-    handler = _STATUS.get(info.verb) if name == "status" else others.get((name, info.verb))
+    if name == "status":
+        path = _STATUS.get(info.verb)
+        handler = None if path is None else _load(path)
+    else:
+        handler = others().get((name, info.verb))
     if handler is None:
         raise _not_supported(kind, info) if kind.is_custom else method_not_allowed()
     return handler

@@ -1,0 +1,101 @@
+"""The builders of the controllers by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from kubewright.local.controllers.core_event import CoreEventBroadcaster
+from kubewright.local.controllers.deployment import build_deployment_controller
+from kubewright.local.controllers.endpoints import (
+    build_endpoints_controller,
+    build_endpointslice_controller,
+    build_mirroring_controller,
+)
+from kubewright.local.controllers.garbage_collector import GarbageCollector
+from kubewright.local.controllers.names import select_controllers
+from kubewright.local.controllers.namespace import build_namespace_controller
+from kubewright.local.controllers.node_lifecycle import (
+    build_node_lifecycle_controller,
+    build_taint_eviction_controller,
+)
+from kubewright.local.controllers.replicaset import build_replicaset_controller
+from kubewright.local.controllers.scheduler import build_scheduler
+from kubewright.local.controllers.service_account import (
+    build_default_account_controller,
+    build_root_ca_controller,
+    build_token_secret_controller,
+)
+from kubewright.runtime.context import Environment
+from kubewright.runtime.controller import Controller
+from kubewright.runtime.manager import Manager, Runnable
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the controllers are told by whoever starts them.
+
+    Attributes:
+        environment: What the manager that will run them lends.
+        events: Writes what they tell people; must run in the same manager.
+        root_ca: The cluster's CA certificates as PEM text, published to every namespace.
+    """
+
+    environment: Environment
+    events: CoreEventBroadcaster
+    root_ca: str = ""
+
+
+def _build_garbage_collector(options: Options) -> GarbageCollector:
+    recorder = options.events.recorder("garbage-collector-controller")
+    return GarbageCollector(options.environment, recorder)
+
+
+Factory: TypeAlias = Callable[[Options], Controller | Runnable]
+
+CONTROLLERS: Mapping[str, Factory] = {
+    "namespace": lambda _: build_namespace_controller(),
+    "serviceaccount": lambda _: build_default_account_controller(),
+    "root-ca-certificate-publisher": lambda options: build_root_ca_controller(options.root_ca),
+    "serviceaccount-token": lambda options: build_token_secret_controller(options.root_ca),
+    "garbage-collector": lambda options: _build_garbage_collector(options),
+    "deployment": lambda options: build_deployment_controller(
+        options.events.recorder("deployment-controller")
+    ),
+    "replicaset": lambda options: build_replicaset_controller(
+        options.events.recorder("replicaset-controller")
+    ),
+    "node-lifecycle": lambda _: build_node_lifecycle_controller(),
+    "taint-eviction": lambda options: build_taint_eviction_controller(
+        options.events.recorder("taint-eviction-controller")
+    ),
+    "endpointslice": lambda _: build_endpointslice_controller(),
+    "endpoints": lambda _: build_endpoints_controller(),
+    "endpointslice-mirroring": lambda _: build_mirroring_controller(),
+    "scheduler": lambda _: build_scheduler(),
+}
+"""Builders of the controllers by name."""
+
+
+def build_controllers(names: Iterable[str], options: Options) -> list[Controller | Runnable]:
+    """Build controllers by name, to be added to the manager whose environment the options hold.
+
+    Raises:
+        ConfigurationError: a name is unknown.
+    """
+    return [CONTROLLERS[name](options) for name in select_controllers(names)]
+
+
+def add_controllers(
+    manager: Manager, names: Iterable[str] = ("all",), *, root_ca: str = ""
+) -> None:
+    """Build controllers by name and add them to a manager.
+
+    Raises:
+        ConfigurationError: a name is unknown.
+    """
+    events = CoreEventBroadcaster(manager.client, clock=manager.clock)
+    manager.add(events)
+    for controller in build_controllers(names, Options(manager.environment, events, root_ca)):
+        manager.add(controller)

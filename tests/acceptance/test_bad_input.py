@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -13,6 +15,7 @@ from typing import Any
 import pytest
 import yaml
 
+from kubewright.local.cluster.directory import ClusterDirectory
 from tests.acceptance.clusters import Cluster
 from tests.acceptance.conftest import ROOT
 from tests.acceptance.kubectl import Kubectl
@@ -205,6 +208,24 @@ def test_objects_survive_a_killed_server(tmp_path: Path) -> None:
     run_kubewright("local", "down", "--name", "kept", environment=environment)
 
     assert found.stdout == "b", found.stderr
+
+
+@pytest.mark.parametrize("delay", [0.2, 1.0, 2.0])
+def test_an_interrupted_start_leaves_no_process(tmp_path: Path, delay: float) -> None:
+    """Ctrl-C at any moment of `local up`; the folder's lock tells whether anything still runs."""
+    up = [KUBEWRIGHT, "local", "up", "--name", "cut", "--simulated"]
+    environment = {**os.environ, "XDG_STATE_HOME": str(tmp_path)}
+    process = subprocess.Popen(up, env=environment, stdout=subprocess.DEVNULL)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(delay)
+    process.send_signal(signal.SIGINT)
+    code = process.wait(60)
+
+    directory = ClusterDirectory("cut", tmp_path / "kubewright" / "local")
+    if code == 0:  # it was ready before the signal
+        run_kubewright("local", "down", "--name", "cut", environment=environment)
+    assert not directory.is_running()
+    assert code in (0, 130, -signal.SIGINT)
 
 
 def run_kubewright(

@@ -1,3 +1,4 @@
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -60,3 +61,14 @@ def test_clusters_are_listed_by_name(tmp_path: Path) -> None:
 
     assert [directory.name for directory in list_directories(tmp_path)] == ["a", "b"]
     assert list_directories(tmp_path / "absent") == []
+
+
+def test_a_cluster_that_is_still_starting_can_be_told_to_stop(tmp_path: Path) -> None:
+    """It has no record yet, but its process is known."""
+    directory = ClusterDirectory("a", tmp_path)
+
+    with directory.locked():
+        assert directory.read_record() is None
+        assert directory.read_pid() == os.getpid()
+
+    assert directory.read_pid() is None

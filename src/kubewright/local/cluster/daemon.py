@@ -30,7 +30,7 @@ class Report(msgspec.Struct, omit_defaults=True):
 def start(options: ClusterOptions) -> ClusterRecord:
     """Start a cluster in a process of its own and return when it is ready.
 
-    Guarantees: on an error, nothing is left running.
+    Guarantees: on an error, and when it is interrupted, nothing is left running.
 
     Raises:
         ConfigurationError: it runs already, or could not start; the message says why.
@@ -42,13 +42,15 @@ def start(options: ClusterOptions) -> ClusterRecord:
         process = _spawn(options, directory, writer)
     finally:
         os.close(writer)
+    report = None
     try:
         report = _read_report(reader)
     finally:
         os.close(reader)
+        if report is None or report.record is None:
+            _end(process.pid, lambda: process.poll() is not None)
     if report is not None and report.record is not None:
         return report.record
-    _end(process.pid, lambda: process.poll() is not None)
     if report is not None:
         raise ConfigurationError(report.error)
     raise ConfigurationError(
@@ -86,15 +88,15 @@ def _read_report(reader: int) -> Report | None:
 
 
 def stop(directory: ClusterDirectory) -> bool:
-    """Stop a running cluster and wait until it is gone; False when it did not run.
+    """Stop a cluster, ready or still starting, and wait until it is gone; False if none runs.
 
     It gets SIGTERM, and SIGKILL when it has not ended after 45 seconds. Its pods, their namespaces
     and mounts end with it in both cases.
     """
-    record = directory.read_record()
-    if record is None:
+    pid = directory.read_pid()
+    if pid is None:
         return False
-    _end(record.pid, lambda: not directory.is_running())
+    _end(pid, lambda: not directory.is_running())
     directory.remove_record()
     return True
 

@@ -80,7 +80,7 @@ class ClusterDirectory:
             ConfigurationError: a cluster of this name runs already.
         """
         self.create()
-        with (self.path / "lock").open("a") as file:
+        with self._lock_file.open("a") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
@@ -88,12 +88,26 @@ class ClusterDirectory:
                     f"cluster {self.name!r} runs already: stop it with "
                     f"'kubewright local down --name {self.name}' or choose another --name"
                 ) from None
+            file.truncate(0)
+            file.write(str(os.getpid()))
+            file.flush()
             yield
+
+    @property
+    def _lock_file(self) -> Path:
+        return self.path / "lock"
+
+    def read_pid(self) -> int | None:
+        """Return the process that runs the cluster, ready or not; None when it does not run."""
+        if not self.is_running():
+            return None
+        text = self._lock_file.read_text()
+        return int(text) if text else None  # empty for the moment between lock and write
 
     def is_running(self) -> bool:
         """Tell whether a process holds the lock."""
         try:
-            with (self.path / "lock").open("a") as file:
+            with self._lock_file.open("a") as file:
                 fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except FileNotFoundError:
             return False

@@ -21,19 +21,17 @@ __all__ = [
     "serve",
 ]
 
-# Importing one module of the package loads no server.
-_LAZY = {
-    "ADMIN": "authentication",
-    "APIServer": "server",
-    "Authenticator": "authentication",
-    "RunningServer": "serving",
-    "ServerOptions": "serving",
-    "User": "exchange",
-    "serve": "serving",
+# Names load at first use: importing one module of the package loads no server.
+_MODULES = {
+    "authentication": ("ADMIN", "Authenticator"),
+    "exchange": ("User",),
+    "server": ("APIServer",),
+    "serving": ("RunningServer", "ServerOptions", "serve"),
 }
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _LAZY:
+    if name not in _MODULE_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_LAZY[name]}"), name)
+    return getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import json
-import re
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
-
-import msgspec
 
 from kubewright.api.errors import BadRequest, RequestEntityTooLarge
 from kubewright.api.resource import Object
 from kubewright.local.apiserver.exchange import Request
 from kubewright.local.apiserver.negotiation import JSON, PROTOBUF, YAML, body_type
+from kubewright.local.apiserver.schema.json_document import DocumentError, decode_json
 
 MAX_BODY = 3 * 1024 * 1024
-_MAX_DEPTH = 1000
-
-_decode = msgspec.json.Decoder().decode
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +28,10 @@ class Body:
 
 class MalformedBody(Exception):
     """A body that is not of its media type; the text is the decoder's complaint."""
+
+
+class NumberOutOfRange(MalformedBody):
+    """A JSON body with a number that Go cannot hold."""
 
 
 def check_size(body: bytes) -> None:
@@ -48,9 +48,9 @@ def parse_body(
     request: Request,
     decode_protobuf: Callable[[bytes], Object],
     *,
-    find_duplicates: bool,
+    merge: bool = False,
 ) -> Body:
-    """Decode a body by its Content-Type; none is JSON.
+    """Decode a body by its Content-Type; none is JSON. For `merge` see `parse_json`.
 
     Raises:
         UnsupportedMediaType: the type is not served.
@@ -62,93 +62,78 @@ def parse_body(
     if media_type == PROTOBUF:
         return Body(decode_protobuf(request.body))
     if media_type == YAML:
-        return parse_yaml(request.body, find_duplicates=find_duplicates)
+        return parse_yaml(request.body)
     assert media_type == JSON
-    return parse_json(request.body, find_duplicates=find_duplicates)
+    return parse_json(request.body, merge=merge)
 
 
-def parse_json(data: bytes, *, find_duplicates: bool = False) -> Body:
-    """Decode JSON.
+def parse_json(data: bytes, *, merge: bool = False) -> Body:
+    """Decode JSON; `merge` decodes objects that stand twice into each other (see `decode_json`).
 
     Raises:
         MalformedBody: it is none; the message is the one of Go's decoder.
     """
     try:
-        value = _decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        value, duplicates = decode_json(data, merge=merge)
+    except DocumentError as error:
+        if number := _find_huge_number(data):
+            problem = f"json: cannot unmarshal number {number} into Go value of type float64"
+            raise NumberOutOfRange(problem) from None
         raise MalformedBody(json_problem(data) or str(error)) from None
     except RecursionError:
         raise MalformedBody("exceeded max depth") from None
-    if not find_duplicates or not _may_repeat(data, value):
-        return Body(value)
-    found = _json_duplicates(data)
-    return Body(value, found, ", ".join(found))
+    return Body(value, tuple(duplicates), ", ".join(duplicates))
 
 
-def _may_repeat(data: bytes, value: Any) -> bool:
-    """Tell cheaply whether a key may stand twice: more colons after quotes than keys."""
-    return data.count(b'":') + data.count(b'" :') != _count_keys(value)
+def _find_huge_number(data: bytes) -> str:
+    """Return the first number of a JSON text that no float64 can hold; empty without one."""
+    huge: list[str] = []
+
+    def read(text: str) -> float:
+        number = float(text)
+        if math.isinf(number):
+            huge.append(text)
+        return number
+
+    try:
+        json.loads(data, parse_float=read)
+    except ValueError:
+        return ""
+    return huge[0] if huge else ""
 
 
-def _count_keys(value: Any) -> int:
-    if type(value) is dict:
-        return len(value) + sum(
-            _count_keys(item) for item in value.values() if type(item) in (dict, list)
-        )
-    if type(value) is list:
-        return sum(_count_keys(item) for item in value if type(item) in (dict, list))
-    return 0
-
-
-class _Pairs(list[tuple[str, Any]]):
-    """A JSON object as it was written, keys that stand twice included."""
-
-
-def _json_duplicates(data: bytes) -> tuple[str, ...]:
-    found: list[str] = []
-    tree = json.loads(data, object_pairs_hook=_Pairs)
-    _walk_duplicates(tree, "", found)
-    return tuple(f'duplicate field "{path}"' for path in found)
-
-
-def _walk_duplicates(value: Any, path: str, found: list[str]) -> None:
-    if isinstance(value, _Pairs):
-        seen: set[str] = set()
-        for key, item in value:
-            here = f"{path}.{key}" if path else key
-            if key in seen and here not in found:
-                found.append(here)
-            seen.add(key)
-            _walk_duplicates(item, here, found)
-    elif isinstance(value, list):
-        for index, item in enumerate(value):
-            _walk_duplicates(item, f"{path}[{index}]", found)
-
-
-def parse_yaml(data: bytes, *, find_duplicates: bool = False) -> Body:
+def parse_yaml(data: bytes) -> Body:
     """Decode the first document of a YAML stream as YAML 1.1, keys turned into strings.
 
     Raises:
         MalformedBody: it is no YAML.
     """
-    import yaml  # most requests are JSON
-
-    from kubewright.local.apiserver.yaml_body import load_yaml
+    from kubewright.local.apiserver.schema.yaml_document import decode_yaml  # most are JSON
 
     try:
-        value, duplicates = load_yaml(data)
-    except yaml.YAMLError as error:
-        raise MalformedBody(f"yaml: {_first_line(str(error))}") from None
+        value, duplicates = decode_yaml(data)
+    except DocumentError as error:
+        raise MalformedBody(str(error)) from None
     except RecursionError:
         raise MalformedBody("exceeded max depth") from None
-    if not find_duplicates or not duplicates:
+    if not duplicates:
         return Body(value)
     listed = "".join(f"\n  {text}" for text in duplicates)
-    return Body(value, duplicates, f"yaml: unmarshal errors:{listed}")
+    return Body(value, tuple(duplicates), f"yaml: unmarshal errors:{listed}")
 
 
-def _first_line(text: str) -> str:
-    return re.sub(r"\s+", " ", text)
+def parse_apply(data: bytes) -> Body:
+    """Decode the configuration of an apply: YAML, of which JSON is the common case.
+
+    Raises:
+        MalformedBody: it is no YAML.
+    """
+    try:
+        body = parse_json(data)
+    except MalformedBody:
+        return parse_yaml(data)
+    # Complaints about repeated keys name lines, which only the YAML reader knows.
+    return parse_yaml(data) if body.duplicates else body
 
 
 def json_problem(data: bytes) -> str:
@@ -162,6 +147,8 @@ def decode_refused(kind: str, error: MalformedBody, data: bytes) -> BadRequest:
     """Build the refusal of a body that cannot be read at all."""
     text = data.decode("utf-8", errors="replace")
     shown = "<empty>" if not text else text if len(text) <= 30 else f"{text[:30]} ..."
+    if "\0" in text:
+        shown = data[:30].hex()
     return BadRequest(
         f"the object provided is unrecognized (must be of type {kind}): couldn't get version/kind; "
         f"json parse error: {error} ({shown})",

@@ -87,8 +87,9 @@ class ObjectStorage:
     def convert(self, version: Version) -> bytes:
         """Return a stored text in the kind's version; it is the same text where they agree."""
         raw = version.value or b""
-        if self.is_plain(version):
-            return raw
+        return raw if self.is_plain(version) else self._converted(raw)
+
+    def _converted(self, raw: bytes) -> bytes:
         obj = decode_json(raw)
         if self.kind.convert:
             obj = self.kind.convert(obj)
@@ -115,11 +116,12 @@ class ObjectStorage:
         """
         revision = self._stamp(obj)
         raw = self.encode(obj)
+        stored = self._stored(obj, raw)
         try:
-            self.store.create(key, self._stored(obj, raw))
+            self.store.create(key, stored)
         except LogWriteFailed as error:
             raise ServiceUnavailable(str(error)) from error
-        return Stored(key, raw, revision)
+        return Stored(key, self._answered(stored, raw), revision)
 
     def update(self, current: Stored, obj: Object) -> Stored:
         """Replace an object; its resourceVersion becomes that of the write.
@@ -131,11 +133,12 @@ class ObjectStorage:
         """
         revision = self._stamp(obj)
         raw = self.encode(obj)
+        stored = self._stored(obj, raw)
         try:
-            self.store.update(current.key, self._stored(obj, raw), current.revision)
+            self.store.update(current.key, stored, current.revision)
         except LogWriteFailed as error:
             raise ServiceUnavailable(str(error)) from error
-        return Stored(current.key, raw, revision)
+        return Stored(current.key, self._answered(stored, raw), revision)
 
     def delete(self, current: Stored) -> int:
         """Delete an object and return the revision of its deletion.
@@ -154,6 +157,10 @@ class ObjectStorage:
         revision = self.store.next_revision
         obj["metadata"]["resourceVersion"] = str(revision)
         return revision
+
+    def _answered(self, stored: bytes, raw: bytes) -> bytes:
+        """Return what a write answers: what storage kept, which another version may cut."""
+        return raw if stored is raw else self._converted(stored)
 
     def _stored(self, obj: Object, raw: bytes) -> bytes:
         if self._stored_head == self.head:

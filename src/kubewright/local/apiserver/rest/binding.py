@@ -69,6 +69,7 @@ def _bound(call: Call, pod: Object, binding: Object, node: str) -> Object:
 
 def _set_scheduled(pod: Object, now: str) -> None:
     status = pod.setdefault("status", {})
+    status.pop("nominatedNodeName", None)
     conditions = [c for c in status.get("conditions") or [] if c.get("type") != "PodScheduled"]
     conditions.append(
         {

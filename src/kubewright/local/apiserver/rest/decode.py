@@ -11,6 +11,7 @@ from kubewright.api.resource import GroupVersionKind, Object
 from kubewright.local.apiserver.bodies import (
     Body,
     MalformedBody,
+    NumberOutOfRange,
     decode_refused,
     parse_body,
 )
@@ -29,7 +30,7 @@ def decode_body(call: Call, options: WriteOptions) -> Object:
         UnsupportedMediaType: its media type is not served.
     """
     request, kind = call.request, call.kind
-    body = read_body(request, kind.resource.kind, options)
+    body = read_body(request, kind)
     if body.value is None:
         body = Body({})
     if not isinstance(body.value, dict):
@@ -38,8 +39,8 @@ def decode_body(call: Call, options: WriteOptions) -> Object:
     return decode_object(call, options, obj, body)
 
 
-def read_body(request: Request, kind: str, options: WriteOptions) -> Body:
-    """Decode a body of whatever kind.
+def read_body(request: Request, kind: ServedKind) -> Body:
+    """Decode a body, which should be of a kind.
 
     Raises:
         BadRequest: it is not what its media type says.
@@ -47,14 +48,19 @@ def read_body(request: Request, kind: str, options: WriteOptions) -> Body:
     """
     from kubewright.local.apiserver import protobuf_body
 
+    name = kind.resource.kind
     try:
         return parse_body(
             request,
-            lambda data: protobuf_body.decode(data, kind),
-            find_duplicates=options.field_validation != FieldValidation.IGNORE,
+            lambda data: protobuf_body.decode(data, name),
+            # Go decodes into structs and maps in place; custom objects are read as values.
+            merge=not kind.is_custom,
         )
+    except NumberOutOfRange as error:
+        what = f'{name} in version "{kind.resource.version}" cannot be handled as a {name}'
+        raise BadRequest(f"{what}: {error}", None) from None
     except MalformedBody as error:
-        raise decode_refused(kind, error, request.body) from None
+        raise decode_refused(name, error, request.body) from None
 
 
 def decode_object(call: Call, options: WriteOptions, obj: Object, body: Body) -> Object:

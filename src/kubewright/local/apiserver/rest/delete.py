@@ -52,9 +52,7 @@ def read_delete_options(call: Call) -> DeleteOptions:
         from kubewright.local.apiserver import protobuf_body
 
         try:
-            value = parse_body(
-                call.request, protobuf_body.decode_options, find_duplicates=False
-            ).value
+            value = parse_body(call.request, protobuf_body.decode_options).value
         except MalformedBody as error:
             raise BadRequest(
                 f"couldn't get version/kind; json parse error: {error}", None

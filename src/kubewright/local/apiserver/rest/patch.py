@@ -12,8 +12,8 @@ from kubewright.local.apiserver.bodies import (
     Body,
     MalformedBody,
     check_size,
+    parse_apply,
     parse_json,
-    parse_yaml,
 )
 from kubewright.local.apiserver.exchange import Response
 from kubewright.local.apiserver.field_management import apply
@@ -66,7 +66,7 @@ async def patch(call: Call) -> Response:
     if applying:
         change = _build_apply(call, options)
     else:
-        run, body = build_patch(call, media_type, options)
+        run, body = build_patch(call, media_type)
         change = Change(
             transform=lambda live: _patched(call, options, run, live, body),
             options=options,
@@ -101,9 +101,8 @@ def read_apply(call: Call, options: WriteOptions) -> Object:
     Raises:
         BadRequest: it is no YAML object, or has a key twice under Strict.
     """
-    find = options.field_validation != FieldValidation.IGNORE
     try:
-        body = parse_yaml(call.request.body, find_duplicates=find)
+        body = parse_apply(call.request.body)
     except MalformedBody as error:
         raise BadRequest(f"error decoding YAML: {error}", None) from None
     if not isinstance(body.value, dict):
@@ -113,7 +112,8 @@ def read_apply(call: Call, options: WriteOptions) -> Object:
             f"error strict decoding patch: error converting YAML to JSON: {body.duplicate_error}",
             None,
         )
-    call.request.warnings += body.duplicates
+    if options.field_validation == FieldValidation.WARN:
+        call.request.warnings += body.duplicates
     value: Object = body.value
     for field in ("apiVersion", "kind"):
         if not isinstance(value.get(field, ""), str):
@@ -121,15 +121,14 @@ def read_apply(call: Call, options: WriteOptions) -> Object:
     return value
 
 
-def build_patch(call: Call, media_type: str, options: WriteOptions) -> tuple[ApplyPatch, Body]:
+def build_patch(call: Call, media_type: str) -> tuple[ApplyPatch, Body]:
     """Read the patch and return what applies it.
 
     Raises:
         BadRequest: the body is no such patch.
     """
-    find = options.field_validation != FieldValidation.IGNORE
     try:
-        body = parse_json(call.request.body, find_duplicates=find)
+        body = parse_json(call.request.body)
     except MalformedBody as error:
         if media_type != STRATEGIC_PATCH:
             raise BadRequest("invalid JSON patch", None) from None

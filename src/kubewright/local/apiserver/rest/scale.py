@@ -70,7 +70,7 @@ async def patch_scale(call: Call) -> Response:
     if applying:
         config = read_apply(call, options)
         return await _write(call, options, lambda live: _apply(call, options, live, config))
-    run, body = build_patch(scale_call, media_type, options)
+    run, body = build_patch(scale_call, media_type)
 
     def patched(live: Object) -> Object:
         bare = {**live, "metadata": {**live["metadata"]}}

@@ -119,9 +119,12 @@ async def _change_once(call: Call, change: Change, current: Stored) -> bytes:
         _prepare(call, change, new, old)
         is_status = change.subresource == "status"
         validate = strategy.validate_status_update if is_status else strategy.validate_update
-        if causes := validate(new, old):
+        causes = validate(new, old)
+        if not causes or call.kind.is_custom:
+            # Expression rules warn while they validate: also when something else is wrong.
+            call.request.warnings += strategy.warnings(new, old)
+        if causes:
             raise call.invalid(call.name, causes)
-        call.request.warnings += strategy.warnings(new, old)
     attributes.obj = new
     await call.admission.validate(attributes)
     return _store(call, change, current, restore_times(old, new), old)

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kubewright.local.apiserver.schema.document import DocumentError, decode_json, decode_yaml
+from kubewright.local.apiserver.schema.json_document import DocumentError, decode_json
+from kubewright.local.apiserver.schema.yaml_document import decode_yaml
 
 # A busy machine may be slow: no deadline, and few examples for each run.
 FEW = settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])

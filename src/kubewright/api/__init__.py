@@ -2,36 +2,37 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from kubewright.api import builtin
-from kubewright.api.conditions import (
-    READY,
-    RECONCILING,
-    STALLED,
-    Condition,
-    find_condition,
-    is_condition_true,
-    set_condition,
-)
-from kubewright.api.errors import APIError, Cause, KubewrightError, Remedy, TerminalError
-from kubewright.api.metadata import (
-    ObjectMeta,
-    OwnerReference,
-    build_owner_reference,
-    controller_of,
-)
-from kubewright.api.quantity import Quantity
-from kubewright.api.resource import (
-    GroupKind,
-    GroupVersionKind,
-    NamespacedName,
-    Object,
-    Resource,
-)
 
 if TYPE_CHECKING:
+    from kubewright.api.conditions import (
+        READY,
+        RECONCILING,
+        STALLED,
+        Condition,
+        find_condition,
+        is_condition_true,
+        set_condition,
+    )
     from kubewright.api.custom_resource import Column, CustomResource, Scale, Status, ready
+    from kubewright.api.errors import APIError, Cause, KubewrightError, Remedy, TerminalError
+    from kubewright.api.metadata import (
+        ObjectMeta,
+        OwnerReference,
+        build_owner_reference,
+        controller_of,
+    )
+    from kubewright.api.quantity import Quantity
+    from kubewright.api.resource import (
+        GroupKind,
+        GroupVersionKind,
+        NamespacedName,
+        Object,
+        Resource,
+    )
 
 __all__ = [
     "READY",
@@ -64,13 +65,27 @@ __all__ = [
     "set_condition",
 ]
 
-# Pydantic is half of the import time and the control plane never needs it: these load at first use.
-_LAZY = frozenset({"Column", "CustomResource", "Scale", "Status", "ready"})
+# Names load at first use: pydantic is half of the import time, and a control plane needs it never.
+_MODULES = {
+    "conditions": (
+        "Condition",
+        "READY",
+        "RECONCILING",
+        "STALLED",
+        "find_condition",
+        "is_condition_true",
+        "set_condition",
+    ),
+    "custom_resource": ("Column", "CustomResource", "Scale", "Status", "ready"),
+    "errors": ("APIError", "Cause", "KubewrightError", "Remedy", "TerminalError"),
+    "metadata": ("ObjectMeta", "OwnerReference", "build_owner_reference", "controller_of"),
+    "quantity": ("Quantity",),
+    "resource": ("GroupKind", "GroupVersionKind", "NamespacedName", "Object", "Resource"),
+}
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
-    if name in _LAZY:
-        from kubewright.api import custom_resource
-
-        return getattr(custom_resource, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)

@@ -5,19 +5,18 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from kubewright.client.client import Client
-from kubewright.client.clock import Clock, SystemClock
-from kubewright.client.kind import ObjectClass, TypedObject
-from kubewright.client.objects import ObjectList, Page, RawObject
-from kubewright.client.requests import PatchType, Propagation, Selector
-from kubewright.client.rest_mapper import RESTMapper
-from kubewright.client.transport import Query, Response, Stream, Transport
-from kubewright.client.watch import WatchEvent
-
 if TYPE_CHECKING:
+    from kubewright.client.client import Client
+    from kubewright.client.clock import Clock, SystemClock
     from kubewright.client.connection import connect
     from kubewright.client.http_transport import HTTPTransport
+    from kubewright.client.kind import ObjectClass, TypedObject
     from kubewright.client.kubeconfig import KubeConfig
+    from kubewright.client.objects import ObjectList, Page, RawObject
+    from kubewright.client.requests import PatchType, Propagation, Selector
+    from kubewright.client.rest_mapper import RESTMapper
+    from kubewright.client.transport import Query, Response, Stream, Transport
+    from kubewright.client.watch import WatchEvent
 
 __all__ = [
     "Client",
@@ -42,15 +41,24 @@ __all__ = [
     "connect",
 ]
 
-# aiohttp and PyYAML cost half of the import time, and an in-memory transport needs neither.
-_LAZY = {
-    "HTTPTransport": "kubewright.client.http_transport",
-    "KubeConfig": "kubewright.client.kubeconfig",
-    "connect": "kubewright.client.connection",
+# Names load at first use: aiohttp and PyYAML cost most, and an in-memory transport needs neither.
+_MODULES = {
+    "client": ("Client",),
+    "clock": ("Clock", "SystemClock"),
+    "connection": ("connect",),
+    "http_transport": ("HTTPTransport",),
+    "kind": ("ObjectClass", "TypedObject"),
+    "kubeconfig": ("KubeConfig",),
+    "objects": ("ObjectList", "Page", "RawObject"),
+    "requests": ("PatchType", "Propagation", "Selector"),
+    "rest_mapper": ("RESTMapper",),
+    "transport": ("Query", "Response", "Stream", "Transport"),
+    "watch": ("WatchEvent",),
 }
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _LAZY:
+    if name not in _MODULE_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_LAZY[name]), name)
+    return getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)

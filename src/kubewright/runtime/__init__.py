@@ -1,16 +1,22 @@
 """The runtime: queue, controllers, manager, desired state. Nothing is lost when anything fails."""
 
-from kubewright.runtime.child_kind import ChildKind
-from kubewright.runtime.children import Children
-from kubewright.runtime.context import Context
-from kubewright.runtime.controller import Controller, Reconcile
-from kubewright.runtime.events import EventRecorder
-from kubewright.runtime.manager import Manager, Runnable
-from kubewright.runtime.operator import Operator
-from kubewright.runtime.queue import Priority, WorkQueue
-from kubewright.runtime.readiness import Progress, Readiness, compute_readiness
-from kubewright.runtime.result import Result
-from kubewright.runtime.watch import Watch, map_to_controller, map_to_label
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kubewright.runtime.child_kind import ChildKind
+    from kubewright.runtime.children import Children
+    from kubewright.runtime.context import Context
+    from kubewright.runtime.controller import Controller, Reconcile
+    from kubewright.runtime.events import EventRecorder
+    from kubewright.runtime.manager import Manager, Runnable
+    from kubewright.runtime.operator import Operator
+    from kubewright.runtime.queue import Priority, WorkQueue
+    from kubewright.runtime.readiness import Progress, Readiness, compute_readiness
+    from kubewright.runtime.result import Result
+    from kubewright.runtime.watch import Watch, map_to_controller, map_to_label
 
 __all__ = [
     "ChildKind",
@@ -32,3 +38,25 @@ __all__ = [
     "map_to_controller",
     "map_to_label",
 ]
+
+# Names load at first use: whoever needs one module of the runtime does not wait for the others.
+_MODULES = {
+    "child_kind": ("ChildKind",),
+    "children": ("Children",),
+    "context": ("Context",),
+    "controller": ("Controller", "Reconcile"),
+    "events": ("EventRecorder",),
+    "manager": ("Manager", "Runnable"),
+    "operator": ("Operator",),
+    "queue": ("Priority", "WorkQueue"),
+    "readiness": ("Progress", "Readiness", "compute_readiness"),
+    "result": ("Result",),
+    "watch": ("Watch", "map_to_controller", "map_to_label"),
+}
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)

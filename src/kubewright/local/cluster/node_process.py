@@ -8,15 +8,18 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from kubewright.api import builtin
 from kubewright.api.conditions import is_condition_true
 from kubewright.api.errors import ConfigurationError
-from kubewright.client.client import Client
 from kubewright.local.cluster.directory import ClusterDirectory
 from kubewright.local.cluster.options import ClusterOptions
+
+if TYPE_CHECKING:
+    from kubewright.client.client import Client
 
 READY_SECONDS = 30.0
 _STOP_SECONDS = 40.0

@@ -9,19 +9,21 @@ import os
 import sys
 from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime
+from importlib import import_module
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kubewright.api.errors import ConfigurationError
 from kubewright.api.time import format_time
-from kubewright.client.client import Client
 from kubewright.local.apiserver import RunningServer, ServerOptions, serve
 from kubewright.local.cluster.directory import ClusterDirectory, ClusterRecord
 from kubewright.local.cluster.node_process import NodeProcess, PodRuntimeChoice, choose_pod_runtime
 from kubewright.local.cluster.options import ClusterOptions
-from kubewright.local.controllers import add_controllers
-from kubewright.runtime.manager import Manager
 from kubewright.runtime.signals import run_until_signal
+
+if TYPE_CHECKING:
+    from kubewright.client.client import Client
+    from kubewright.runtime.manager import Manager
 
 OnReady: TypeAlias = Callable[[ClusterRecord], None]
 
@@ -94,9 +96,8 @@ class _Supervisor:
         if self._options.kubeconfig is not None:
             kubeconfig = server.kubeconfig(self._options.kubeconfig)
         choice = await choose_pod_runtime(self._options)
-        client = Client(server.client_transport(), field_manager="kubewright-controllers")
-        manager = Manager(client)
-        add_controllers(manager, self._options.controllers, root_ca=server.ca)
+        client = await self._build_client(server)
+        manager = self._build_manager(client, server.ca)
         async with contextlib.AsyncExitStack() as stack:
             nodes = [
                 await stack.enter_async_context(node.started())
@@ -110,6 +111,22 @@ class _Supervisor:
                 for node in nodes:
                     await node.wait_ready(client)
                 self._announce(server, kubeconfig, nodes, choice)
+
+    async def _build_client(self, server: RunningServer) -> Client:
+        # The controllers' code is as much as the server's. It loads in a thread, so that the server
+        # answers meanwhile; the functions below find it there.
+        await asyncio.to_thread(import_module, "kubewright.local.controllers.registry")
+        from kubewright.client.client import Client
+
+        return Client(server.client_transport(), field_manager="kubewright-controllers")
+
+    def _build_manager(self, client: Client, root_ca: str) -> Manager:
+        from kubewright.local.controllers import add_controllers
+        from kubewright.runtime.manager import Manager
+
+        manager = Manager(client)
+        add_controllers(manager, self._options.controllers, root_ca=root_ca)
+        return manager
 
     def _build_nodes(self, choice: PodRuntimeChoice) -> list[NodeProcess]:
         return [

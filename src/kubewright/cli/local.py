@@ -7,8 +7,6 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-import msgspec
-
 from kubewright.cli.command import (
     Commands,
     HelpFormatter,
@@ -119,6 +117,8 @@ def start(options: argparse.Namespace) -> int:
 
 def _print_started(record: ClusterRecord, output: str | None) -> None:
     if output == "json":
+        import msgspec
+
         print(msgspec.json.encode(record).decode(), flush=True)
         return
     nodes = f", {len(record.nodes)} node(s) with {record.runtime} pods" if record.nodes else ""
@@ -135,6 +135,8 @@ def show_status(options: argparse.Namespace) -> int:
     some = [ClusterDirectory(options.name)] if options.name else list_directories()
     records = [record for directory in some if (record := directory.read_record())]
     if options.output == "json":
+        import msgspec
+
         print(msgspec.json.format(msgspec.json.encode(records)).decode())
     elif records:
         header = ["NAME", "SERVER", "NODES", "PODS", "CONTROLLERS", "PID", "KUBECONFIG"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 import logging
 import sys
 from pathlib import Path
@@ -50,6 +49,8 @@ def add_to(commands: Commands) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Run until SIGTERM or SIGINT, then finish the work in hand."""
+    import asyncio  # here and not above: every other command would wait for it
+
     from kubewright.cli.program import load_operators
 
     logging.basicConfig(
@@ -76,6 +77,8 @@ async def _run(operators: list[Operator], options: argparse.Namespace) -> int:
 async def _run_manager(
     operators: list[Operator], client: Client, options: argparse.Namespace
 ) -> None:
+    import asyncio
+
     from kubewright.runtime import Manager
 
     manager = Manager(client, namespaces=options.namespaces)

@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import platform
-from importlib.metadata import version
-
-import msgspec
 
 from kubewright.cli.command import Commands, add_command, add_output_flag
 
@@ -21,12 +17,18 @@ def add_to(commands: Commands) -> None:
 
 def print_version(options: argparse.Namespace) -> int:
     """Print the versions of Kubewright, of the Kubernetes API that it serves, and of Python."""
+    # Read here and not above: every other command would wait for them.
+    import platform
+    from importlib.metadata import version
+
     versions = {
         "kubewright": f"v{version('kubewright')}",
         "kubernetes": KUBERNETES_VERSION,
         "python": f"v{platform.python_version()}",
     }
     if options.output == "json":
+        import msgspec
+
         print(msgspec.json.format(msgspec.json.encode(versions)).decode())
     else:
         print(f"Kubewright Version: {versions['kubewright']}")

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 from random import Random
 
-from kubewright.api.errors import APIError, Expired, Gone, KubewrightError, TransportError
+from kubewright.api.errors import APIError, Expired, Gone, KubewrightError, NotFound, TransportError
 from kubewright.cache.backoff import Backoff
 from kubewright.cache.resource_version import is_seen
 from kubewright.cache.store import Store
@@ -35,6 +35,8 @@ _LONGEST_WAIT_SECONDS = 60
 _REFUSES_PARAMETERS = frozenset({400, 405, 422})
 # Refusals that say nothing about the version that a watch began at.
 _PASSING = frozenset({401, 403, 429, 503, 504})
+
+_MISSING = "; the API server does not serve this kind: is its CRD installed?"
 
 
 class WatchListUnsupported(KubewrightError):
@@ -123,7 +125,8 @@ class Reflector:
         if isinstance(error, APIError):
             delay = max(delay, min(error.retry_after, _LONGEST_WAIT_SECONDS))
         log = logger.info if failures == 1 else logger.warning
-        log("%s: trying again in %.1f s: %s", self, delay, error)
+        hint = _MISSING if isinstance(error, NotFound) else ""
+        log("%s: trying again in %.1f s: %s%s", self, delay, error, hint)
         await self._clock.sleep(delay)
 
     async def _list(self) -> None:

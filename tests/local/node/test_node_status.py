@@ -57,3 +57,9 @@ def test_lease_is_owned_by_the_node() -> None:
 def test_reads_the_name_of_the_distribution() -> None:
     assert read_os_name('ID=x\nPRETTY_NAME="X 1"\n') == "X 1"
     assert read_os_name("") == "Linux"
+
+
+def test_a_simulated_node_says_only_that() -> None:
+    node = build_node(replace(FACTS, runtime="simulated://1", is_one_uid=True), now=NOW_TEXT)
+
+    assert list(node["metadata"]["annotations"]) == ["kubewright.dev/simulated"]

@@ -40,6 +40,11 @@ class NodeFacts:
     architecture: str = "amd64"
     is_one_uid: bool = False
 
+    @property
+    def is_simulated(self) -> bool:
+        """Tell whether no processes run."""
+        return self.runtime.startswith("simulated://")
+
 
 def build_node(facts: NodeFacts, *, now: str, before: Sequence[Object] = ()) -> Object:
     """Build the Node object as it is registered; `before` are the conditions known so far."""
@@ -62,6 +67,8 @@ def build_node(facts: NodeFacts, *, now: str, before: Sequence[Object] = ()) -> 
 
 def build_annotations(facts: NodeFacts) -> dict[str, str]:
     """Build the annotations that say in what the node differs from others."""
+    if facts.is_simulated:
+        return {"kubewright.dev/simulated": "Pods are simulated: no processes run in them."}
     annotations = {
         "kubewright.dev/limits": "Limits of cpu and memory are not enforced.",
     }

@@ -153,6 +153,25 @@ async def test_an_error_never_ends_a_worker(
         await eventually(calls.reaches("b", 1))
 
 
+async def test_a_result_of_a_wrong_type_is_a_failure_of_its_object_alone(
+    client: Client, namespace: str, running: Running, caplog: pytest.LogCaptureFixture
+) -> None:
+    calls = Calls(result=5)  # type: ignore[arg-type]  # the fault
+    await client.create(secret(namespace, "wrong"))
+
+    async with running(Controller("calls", builtin.SECRET, calls.reconcile)):
+        await eventually(calls.reaches("wrong", 2))
+        await client.create(secret(namespace, "other"))
+        await eventually(calls.reaches("other", 1))
+
+    assert "reconcile returned 5: return a Result or None" in caplog.text
+
+
+def test_a_wait_that_is_no_timedelta_is_refused_with_what_to_write() -> None:
+    with pytest.raises(TypeError, match="give a timedelta"):
+        Result(after=30)  # type: ignore[arg-type]  # the fault
+
+
 async def test_a_terminal_error_waits_for_a_change(
     client: Client, namespace: str, running: Running
 ) -> None:

@@ -182,7 +182,7 @@ class Controller:
         context = self._build_context(key)
         try:
             await self._state.expectations.settle(key)
-            result = await self._reconcile(key, context)
+            delay = _delay_of(await self._reconcile(key, context))
         except asyncio.CancelledError as error:
             task = asyncio.current_task()
             if task is None or task.cancelling():
@@ -194,17 +194,23 @@ class Controller:
         else:
             self.queue.forget(key)
             self._state.told.pop(key, None)
-            if result is not None and result.after is not None:
-                self.queue.add_after(key, result.after.total_seconds())
+            if delay is not None:
+                self.queue.add_after(key, delay)
         self._slow_down(key, context)
 
     async def _fail(self, key: NamespacedName, context: Context, error: BaseException) -> None:
         remedy = remedy_of(error)
         if remedy is Remedy.WAIT_FOR_CHANGE:
             self.queue.forget(key)
-            level = logging.DEBUG if is_end_of_namespace(error) else logging.WARNING
             text = describe(error)
-            context.logger.log(level, "not tried again until something changes: %s", text)
+            known = self._state.told.get(key) == text
+            self._state.told[key] = text
+            context.logger.log(
+                logging.DEBUG if known or is_end_of_namespace(error) else logging.WARNING,
+                "not tried again until something changes: %s",
+                text,
+                exc_info=error if is_fault(error) and not known else None,
+            )
             return
         delay = self.queue.retry(key, at_least=retry_after(error))
         failures = self.queue.failures(key)
@@ -269,6 +275,17 @@ class Controller:
             expectations=state.expectations,
             field_manager=self._field_manager,
         )
+
+
+def _delay_of(result: Result | None) -> float | None:
+    """Return the seconds after which to come back.
+
+    Raises:
+        TypeError: the reconcile returned something else, as only a type checker would have told.
+    """
+    if result is not None and not isinstance(result, Result):
+        raise TypeError(f"reconcile returned {result!r}: return a Result or None")
+    return None if result is None or result.after is None else result.after.total_seconds()
 
 
 class KeyLogger(logging.LoggerAdapter[logging.Logger]):

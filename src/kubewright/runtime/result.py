@@ -16,3 +16,7 @@ class Result:
     """
 
     after: timedelta | None = None
+
+    def __post_init__(self) -> None:
+        if self.after is not None and not isinstance(self.after, timedelta):
+            raise TypeError(f"Result(after={self.after!r}): give a timedelta, such as seconds=30")

@@ -9,7 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from kubewright.local.store import LogCorrupted, LogWriteFailed, VersionedStore, WriteAheadLog
+from kubewright.local.store import (
+    LogCorrupted,
+    LogInUse,
+    LogWriteFailed,
+    VersionedStore,
+    WriteAheadLog,
+)
 
 
 def open_store(path: Path, minimum: int = 1 << 24) -> VersionedStore:
@@ -177,3 +183,17 @@ def test_nothing_acknowledged_is_lost_when_the_process_is_killed(tmp_path: Path)
     assert {f"/{number:06}" for number in numbers} <= found.keys()
     assert len(found) - len(numbers) <= 1
     store.close()
+
+
+def test_a_second_server_on_one_file_is_refused(tmp_path: Path) -> None:
+    """Two writers would silently overwrite each other's objects."""
+    first = open_store(tmp_path / "wal")
+    first.create("/a", b"1")
+
+    with pytest.raises(LogInUse, match="in use by another process"):
+        open_store(tmp_path / "wal")
+
+    first.close()
+    second = open_store(tmp_path / "wal")
+    assert values(second) == {"/a": b"1"}
+    second.close()

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 
 import msgspec
 
@@ -18,6 +18,7 @@ from kubewright.local.cluster.options import ClusterOptions
 
 START_SECONDS = 60.0
 STOP_SECONDS = 45.0
+KILL_SECONDS = 5.0
 
 
 class Report(msgspec.Struct, omit_defaults=True):
@@ -48,7 +49,7 @@ def start(options: ClusterOptions) -> ClusterRecord:
     finally:
         os.close(reader)
         if report is None or report.record is None:
-            _end(process.pid, lambda: process.poll() is not None)
+            _end(process.pid)
     if report is not None and report.record is not None:
         return report.record
     if report is not None:
@@ -96,22 +97,25 @@ def stop(directory: ClusterDirectory) -> bool:
     pid = directory.read_pid()
     if pid is None:
         return False
-    _end(pid, lambda: not directory.is_running())
+    _end(pid)
     directory.remove_record()
     return True
 
 
-def _end(pid: int, is_gone: Callable[[], bool]) -> None:
-    for number, seconds in ((signal.SIGTERM, STOP_SECONDS), (signal.SIGKILL, 5.0)):
-        try:
-            os.kill(pid, number)
-        except ProcessLookupError:
-            return
-        deadline = time.monotonic() + seconds
-        while time.monotonic() < deadline:
-            if is_gone():
+def _end(pid: int) -> None:
+    """End a process and wait until it is gone, with SIGTERM first."""
+    try:
+        descriptor = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    try:
+        for number, seconds in ((signal.SIGTERM, STOP_SECONDS), (signal.SIGKILL, KILL_SECONDS)):
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(descriptor, number)
+            if select.select([descriptor], [], [], seconds)[0]:
                 return
-            time.sleep(0.02)
+    finally:
+        os.close(descriptor)
 
 
 def _tail(directory: ClusterDirectory) -> str:

@@ -102,7 +102,10 @@ class ClusterDirectory:
         if not self.is_running():
             return None
         text = self._lock_file.read_text()
-        return int(text) if text else None  # empty for the moment between lock and write
+        if not text:  # the moment between lock and write, or a cluster of an older version
+            record = self.read_record()
+            return record.pid if record else None
+        return int(text)
 
     def is_running(self) -> bool:
         """Tell whether a process holds the lock."""
@@ -130,6 +133,11 @@ class ClusterDirectory:
             return msgspec.json.decode(content, type=ClusterRecord)
         except (FileNotFoundError, msgspec.MsgspecError):
             return None
+
+    def remove_node_facts(self) -> None:
+        """Forget how to enter the networks of former nodes: their process ids may be reused."""
+        for facts in self.node_state.glob("*/node.json"):
+            facts.unlink(missing_ok=True)
 
     def remove_record(self) -> None:
         """Forget the record: the cluster is no longer ready."""

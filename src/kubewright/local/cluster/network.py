@@ -24,10 +24,13 @@ def execute(directory: ClusterDirectory, node: str | None, arguments: Sequence[s
 
     known = {facts["name"]: facts for facts in list_nodes_to_enter(directory.node_state)}
     facts = known.get(node) if node else next(iter(known.values()), None)
+    if not known:
+        raise ConfigurationError(
+            f"cluster {directory.name!r} has no nodes: there is no pod network to enter"
+        )
     if facts is None:
         raise ConfigurationError(
-            f"cluster {directory.name!r} has no node {node or ''!r} with a network: "
-            f"known are {', '.join(known) or 'none'}"
+            f"cluster {directory.name!r} has no node {node!r}: known are {', '.join(known)}"
         )
     enter: list[str] = facts["enter"]
     if not enter:

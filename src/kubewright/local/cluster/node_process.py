@@ -52,11 +52,35 @@ async def choose_pod_runtime(options: ClusterOptions) -> PodRuntimeChoice:
     return PodRuntimeChoice(is_simulated=not detection.processes, note=detection.reason)
 
 
+async def choose_pod_cidrs(count: int) -> list[str]:
+    """Choose a /24 of 10.244.0.0/16 for each node, none of which this machine has a route to.
+
+    One process chooses for all nodes: each for itself, two could take the same.
+
+    Raises:
+        ConfigurationError: there are not enough free ones.
+    """
+    if not count:
+        return []
+    from kubewright.local.node.network import choose_network, read_host_routes
+
+    taken = await read_host_routes()
+    chosen: list[str] = []
+    for _ in range(count):
+        network = choose_network(taken)
+        taken.append(network)
+        chosen.append(str(network))
+    return chosen
+
+
 class NodeProcess:
     """One node: a process of its own, since it enters namespaces and may be killed alone."""
 
-    def __init__(self, name: str, directory: ClusterDirectory, *, simulated: bool) -> None:
+    def __init__(
+        self, name: str, directory: ClusterDirectory, *, simulated: bool, pod_cidr: str
+    ) -> None:
         self.name = name
+        self._pod_cidr = pod_cidr
         self._directory = directory
         self._simulated = simulated
         self._process: asyncio.subprocess.Process | None = None
@@ -103,6 +127,7 @@ class NodeProcess:
     async def _spawn(self) -> asyncio.subprocess.Process:
         arguments = ["--name", self.name, "--kubeconfig", str(self._directory.kubeconfig)]
         arguments += ["--dir", str(self._directory.node_state / self.name)]
+        arguments += ["--pod-cidr", self._pod_cidr]
         arguments += ["--simulated"] if self._simulated else []
         # The node ends when its standard input does: so it never outlives a killed supervisor.
         return await asyncio.create_subprocess_exec(

@@ -17,7 +17,12 @@ from kubewright.api.errors import ConfigurationError
 from kubewright.api.time import format_time
 from kubewright.local.apiserver import RunningServer, ServerOptions, serve
 from kubewright.local.cluster.directory import ClusterDirectory, ClusterRecord
-from kubewright.local.cluster.node_process import NodeProcess, PodRuntimeChoice, choose_pod_runtime
+from kubewright.local.cluster.node_process import (
+    NodeProcess,
+    PodRuntimeChoice,
+    choose_pod_cidrs,
+    choose_pod_runtime,
+)
 from kubewright.local.cluster.options import ClusterOptions
 from kubewright.runtime.signals import run_until_signal
 
@@ -101,7 +106,7 @@ class _Supervisor:
         async with contextlib.AsyncExitStack() as stack:
             nodes = [
                 await stack.enter_async_context(node.started())
-                for node in self._build_nodes(choice)
+                for node in await self._build_nodes(choice)
             ]
             async with asyncio.TaskGroup() as group:
                 group.create_task(manager.run(), name="controllers")
@@ -128,10 +133,14 @@ class _Supervisor:
         add_controllers(manager, self._options.controllers, root_ca=root_ca)
         return manager
 
-    def _build_nodes(self, choice: PodRuntimeChoice) -> list[NodeProcess]:
+    async def _build_nodes(self, choice: PodRuntimeChoice) -> list[NodeProcess]:
+        self._directory.remove_node_facts()
+        networks = await choose_pod_cidrs(self._options.nodes)
         return [
-            NodeProcess(f"node-{number}", self._directory, simulated=choice.is_simulated)
-            for number in range(1, self._options.nodes + 1)
+            NodeProcess(
+                f"node-{number}", self._directory, simulated=choice.is_simulated, pod_cidr=network
+            )
+            for number, network in enumerate(networks, start=1)
         ]
 
     def _announce(

@@ -53,6 +53,10 @@ class LogCorrupted(StoreError):
     """The write-ahead file is damaged before its end, so that acknowledged writes are lost."""
 
 
+class LogInUse(StoreError):
+    """Another process writes to the same write-ahead file."""
+
+
 class LogWriteFailed(StoreError):
     """The write-ahead file did not take a write; the store did not change."""
 

@@ -16,6 +16,7 @@ it replaces the old file by rename, so that either of them is whole at any momen
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import struct
 import zlib
@@ -23,7 +24,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kubewright.local.store.errors import LogCorrupted, LogWriteFailed
+from kubewright.local.store.errors import LogCorrupted, LogInUse, LogWriteFailed
 from kubewright.local.store.history import Version
 
 _MAGIC = b"kubewright-wal-1\n"
@@ -68,6 +69,7 @@ class WriteAheadLog:
         self._growth = growth
         self._minimum = minimum
         self._fd = -1
+        self._lock_fd = -1
         self._size = 0
         self._rewrite_at = minimum
 
@@ -80,9 +82,18 @@ class WriteAheadLog:
         """Read the file, cut a torn end, and open it for appending.
 
         Raises:
+            LogInUse: another process has it open.
             LogCorrupted: a record before the last one is damaged, or the file is none of ours.
         """
         self._path.parent.mkdir(parents=True, exist_ok=True)
+        self._lock()
+        try:
+            return self._load()
+        except BaseException:
+            self.close()
+            raise
+
+    def _load(self) -> Loaded:
         loaded = Loaded()
         good = 0
         if self._path.exists() and (data := self._path.read_bytes()):
@@ -129,6 +140,24 @@ class WriteAheadLog:
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
+        if self._lock_fd >= 0:
+            os.close(self._lock_fd)
+            self._lock_fd = -1
+
+    def _lock(self) -> None:
+        # The lock is on a file of its own, since a snapshot replaces the log; the kernel drops it
+        # with the process.
+        lock = self._path.with_suffix(".lock")
+        descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(descriptor)
+            raise LogInUse(
+                f"{self._path} is in use by another process: two servers on one folder would "
+                "overwrite each other's objects; stop the other one or choose another folder"
+            ) from None
+        self._lock_fd = descriptor
 
     def _write(self, record: bytes) -> None:
         view = memoryview(record)

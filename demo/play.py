@@ -171,6 +171,8 @@ def scale(stage: Stage) -> None:
 
 def update(stage: Stage) -> None:
     """Change the version and watch the rolling update."""
+    if not stage.simulated:
+        print("\n# Debian's one memcached serves both tags: the pods change, the binary stays")
     stage.run(
         f"""kubectl patch memcached {POOL} --type=merge -p '{{"spec":{{"version":"1.6.18"}}}}'"""
     )

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
+from kubewright.api.errors import ConfigurationError
 from kubewright.cli.command import (
     Commands,
     HelpFormatter,
@@ -57,7 +58,7 @@ def add_to(commands: Commands) -> None:
     )
     _add_name(enter)
     enter.add_argument("--node", help="run in this node's network; default: the first node")
-    enter.add_argument("arguments", nargs="+", metavar="-- COMMAND", help="the command to run")
+    enter.add_argument("arguments", nargs="+", metavar="COMMAND", help="the command, after --")
 
 
 def _add_name(parser: argparse.ArgumentParser) -> None:
@@ -97,6 +98,8 @@ def start(options: argparse.Namespace) -> int:
     from kubewright.local.cluster import ClusterOptions, daemon
     from kubewright.local.controllers import select_controllers
 
+    if not options.controllers:
+        raise ConfigurationError("--controllers is empty: use all, none, or names")
     names = [] if options.controllers == "none" else options.controllers.split(",")
     cluster = ClusterOptions(
         name=options.name,
@@ -142,7 +145,8 @@ def show_status(options: argparse.Namespace) -> int:
         header = ["NAME", "SERVER", "NODES", "PODS", "CONTROLLERS", "PID", "KUBECONFIG"]
         print(format_table(header, [_status_row(record) for record in records]))
     else:
-        print(f"No cluster {options.name or ''} is running.".replace("  ", " "), file=sys.stderr)
+        nothing = f"cluster {options.name!r} is not running" if options.name else "no cluster runs"
+        print(nothing, file=sys.stderr)
     return 1 if options.name and not records else 0
 
 
@@ -187,7 +191,6 @@ def execute(options: argparse.Namespace) -> NoReturn:
 
 
 def _running(name: str) -> ClusterRecord:
-    from kubewright.api.errors import ConfigurationError
     from kubewright.local.cluster.directory import ClusterDirectory
 
     record = ClusterDirectory(name).read_record()

@@ -23,7 +23,13 @@ def load_operators(module: str) -> list[Operator]:
     """
     from kubewright.runtime import Operator
 
-    program = _load_file(Path(module)) if module.endswith(".py") else _load_module(module)
+    if not module:
+        raise ConfigurationError("MODULE is empty: name a module or a Python file")
+    try:
+        program = _load_file(Path(module)) if module.endswith(".py") else _load_module(module)
+    except SyntaxError as error:
+        where = f"{error.filename}, line {error.lineno}"
+        raise ConfigurationError(f"{module} is not Python: {error.msg} ({where})") from error
     found = {id(value): value for value in vars(program).values() if isinstance(value, Operator)}
     if not found:
         raise ConfigurationError(

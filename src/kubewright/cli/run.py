@@ -30,7 +30,9 @@ def add_to(commands: Commands) -> None:
         commands, "run", "Run the operators of a module or file", run, examples=EXAMPLES
     )
     parser.add_argument("module", metavar="MODULE", help="dotted module name, or a path to a file")
-    parser.add_argument("--kubeconfig", type=Path, help="kubeconfig file (default: $KUBECONFIG)")
+    parser.add_argument(
+        "--kubeconfig", type=Path, help="kubeconfig file (default: as kubectl finds it)"
+    )
     parser.add_argument("--context", help="context of the kubeconfig (default: its current one)")
     parser.add_argument(
         "-n",

@@ -64,10 +64,10 @@ class KubeConfig:
         if is_in_cluster(os.environ):
             return load_in_cluster(os.environ)
         named = os.environ.get("KUBECONFIG")
-        missing = f"KUBECONFIG names {named}, which does not exist" if named else "it is not set"
+        missing = f"names {named}, which does not exist" if named else "is not set"
         raise ConfigurationError(
-            f"no kubeconfig found: {missing}, and there is no ~/.kube/config and no service "
-            "account of a pod; `kubewright local up` starts a cluster and writes one"
+            f"no kubeconfig found: KUBECONFIG {missing}, and there is no ~/.kube/config and no "
+            "service account of a pod; `kubewright local up` starts a cluster and writes one"
         )
 
 

@@ -10,6 +10,7 @@ from urllib.parse import parse_qs
 import msgspec
 
 from kubewright.api.resource import Object
+from kubewright.local.apiserver.upgrade import UpgradeResponse
 
 Query = dict[str, list[str]]
 
@@ -83,7 +84,7 @@ class StreamResponse:
     headers: list[tuple[str, str]] = field(default_factory=list)
 
 
-Answer = Response | StreamResponse
+Answer = Response | StreamResponse | UpgradeResponse
 
 
 class Verb(enum.StrEnum):

@@ -23,6 +23,7 @@ from kubewright.local.apiserver.exchange import (
     parse_query,
 )
 from kubewright.local.apiserver.server import APIServer
+from kubewright.local.apiserver.upgrade import UpgradeResponse, relay
 
 _MAX_LINE = 65536
 _COMPRESS_FROM = 128 * 1024
@@ -87,6 +88,8 @@ class Listener:
         answer = await self._server.handle(request)
         if isinstance(answer, Response):
             return _whole(request, answer)
+        if isinstance(answer, UpgradeResponse):
+            return await _upgrade(http, answer)
         return await _stream(http, answer)
 
 
@@ -158,4 +161,21 @@ async def _stream(http: BaseRequest, answer: StreamResponse) -> HTTPStreamRespon
         close = getattr(chunks, "aclose", None)
         if close is not None:
             await close()
+    return response
+
+
+async def _upgrade(http: BaseRequest, answer: UpgradeResponse) -> HTTPStreamResponse:
+    # Few servers are ever asked for it, and a start should not pay for it.
+    from aiohttp.web_ws import WebSocketResponse
+
+    from kubewright.local.apiserver.web_socket import MAX_MESSAGE, WebSocket
+
+    response = WebSocketResponse(
+        protocols=[answer.protocol], max_msg_size=MAX_MESSAGE, compress=False
+    )
+    try:
+        await response.prepare(http)
+        await relay(WebSocket(response), answer.upstream)
+    finally:
+        await answer.upstream.close()
     return response

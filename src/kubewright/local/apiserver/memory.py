@@ -6,17 +6,18 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from urllib.parse import unquote
 
+from kubewright.api.errors import NotImplementedByServer
 from kubewright.client.transport import NO_HEADERS, Query, Stream
 from kubewright.client.transport import Response as ClientResponse
 from kubewright.local.apiserver.authentication import ADMIN
 from kubewright.local.apiserver.exchange import (
-    Answer,
     Request,
     Response,
     StreamResponse,
     User,
 )
 from kubewright.local.apiserver.server import APIServer
+from kubewright.local.apiserver.upgrade import UpgradeResponse
 
 
 class MemoryTransport:
@@ -73,7 +74,7 @@ class MemoryTransport:
 
     async def _send(
         self, method: str, path: str, query: Query, headers: Mapping[str, str], body: bytes
-    ) -> Answer:
+    ) -> Response | StreamResponse:
         parameters: dict[str, list[str]] = {}
         for name, value in query:
             parameters.setdefault(name, []).append(value)
@@ -84,10 +85,16 @@ class MemoryTransport:
             headers={name.lower(): [value] for name, value in headers.items()},
             body=body,
         )
-        return await self._server.handle(request, self._user)
+        answer = await self._server.handle(request, self._user)
+        if isinstance(answer, UpgradeResponse):
+            await answer.upstream.close()
+            raise NotImplementedByServer(
+                f"{request.path}: a transport in memory carries no upgraded connection", None
+            )
+        return answer
 
 
-def _headers(answer: Answer) -> dict[str, str]:
+def _headers(answer: Response | StreamResponse) -> dict[str, str]:
     headers = {"Content-Type": answer.content_type}
     for name, value in answer.headers:
         headers[name] = f"{headers[name]}, {value}" if name in headers else value

@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Protocol
 from kubewright.api.errors import APIError, InternalError
 from kubewright.api.resource import Object
 from kubewright.local.apiserver.exchange import StreamResponse
+from kubewright.local.apiserver.upgrade import MessageSocket
 
 if TYPE_CHECKING:
     import aiohttp
 
+REFUSAL_HEADER = "Kubewright-Refusal"
 _CONNECT_SECONDS = 5.0
 
 
@@ -44,6 +46,12 @@ class NodeProxy(Protocol):
         self, address: NodeAddress, path: str, query: Sequence[tuple[str, str]]
     ) -> StreamResponse:
         """Start a GET on the node and return its answer as it comes."""
+        ...
+
+    async def connect(
+        self, address: NodeAddress, path: str, query: Sequence[tuple[str, str]], protocol: str
+    ) -> MessageSocket:
+        """Open a WebSocket to the node that speaks a sub-protocol."""
         ...
 
     async def close(self) -> None:
@@ -86,6 +94,32 @@ class HTTPNodeProxy:
             raise APIError(text, None, response.status, _REASONS.get(response.status, ""))
         return StreamResponse(200, _chunks(response), "text/plain")
 
+    async def connect(
+        self, address: NodeAddress, path: str, query: Sequence[tuple[str, str]], protocol: str
+    ) -> MessageSocket:
+        """Open a WebSocket to the node that speaks a sub-protocol.
+
+        Raises:
+            InternalError: the node cannot be reached.
+            APIError: it refuses the upgrade.
+        """
+        import aiohttp
+
+        from kubewright.local.apiserver.web_socket import MAX_MESSAGE, WebSocket
+
+        url = f"https://{address.host}:{address.port}{path}"
+        try:
+            socket = await self._open().ws_connect(
+                url, params=list(query), protocols=[protocol], max_msg_size=MAX_MESSAGE
+            )
+        except aiohttp.WSServerHandshakeError as error:
+            text = f"unable to upgrade connection: {_refusal(error)}"
+            raise APIError(text, None, error.status, _REASONS.get(error.status, "")) from error
+        except (aiohttp.ClientError, TimeoutError) as error:
+            text = f"error dialing backend: {error}"
+            raise InternalError(f"Internal error occurred: {text}") from error
+        return WebSocket(socket)
+
     async def close(self) -> None:
         """End all connections."""
         if self._session is not None:
@@ -105,6 +139,12 @@ class HTTPNodeProxy:
             connector = aiohttp.TCPConnector(ssl=context, limit=0)
             self._session = aiohttp.ClientSession(timeout=timeout, connector=connector)
         return self._session
+
+
+def _refusal(error: aiohttp.WSServerHandshakeError) -> str:
+    """Return why a node refuses: in a header, for a client is not shown the body."""
+    headers = error.headers
+    return headers.get(REFUSAL_HEADER, "") if headers else error.message
 
 
 _REASONS = {400: "BadRequest", 404: "NotFound", 401: "Unauthorized", 403: "Forbidden"}

@@ -27,7 +27,6 @@ from kubewright.local.apiserver.exchange import (
     Answer,
     Request,
     Response,
-    StreamResponse,
     User,
     Verb,
     encode_json,
@@ -156,7 +155,7 @@ class APIServer:
         self.metrics.count(
             info.verb, info.group, info.version, info.resource, info.subresource, answer.status
         )
-        if not isinstance(answer, StreamResponse):
+        if isinstance(answer, Response):
             self.metrics.observe(self.backend.monotonic() - started)
         return answer
 

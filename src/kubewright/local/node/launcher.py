@@ -16,12 +16,14 @@ asks for.
 
 import ctypes
 import errno
+import fcntl
 import json
 import os
 import shutil
 import signal
 import socket
 import sys
+import termios
 from typing import Any
 
 MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC = 1, 2, 4, 8
@@ -303,6 +305,10 @@ def join(config: dict[str, Any], channel: socket.socket) -> None:
     enter(config["target"], JOINED | (CLONE_NEWUSER if config["one_uid"] else 0))
     pass_on(0)
     os.setsid()
+    if config.get("tty"):
+        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+        if not config["one_uid"]:
+            os.fchown(0, config["uid"], config["gid"])
     drop_privileges(config)
     execute(config, channel)
 

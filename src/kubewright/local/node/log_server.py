@@ -8,7 +8,7 @@ GET /containerLogs/NAMESPACE/POD/CONTAINER     ?follow&previous&tailLines&sinceS
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Protocol
 
@@ -20,6 +20,7 @@ from kubewright.client.clock import Clock
 from kubewright.local.node.endpoint_access import EndpointAccess
 from kubewright.local.node.log_source import LogRefused, LogSource
 from kubewright.local.node.logs import LogOptions, read_log
+from kubewright.local.node.stream_server import StreamServer
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 TRUE = ("true", "1")
@@ -40,7 +41,15 @@ class PodLister(Protocol):
 class LogServer:
     """Serves the endpoint over HTTPS. Use `start`, then `stop`."""
 
-    def __init__(self, node: PodLister, access: EndpointAccess, clock: Clock) -> None:
+    def __init__(
+        self,
+        node: PodLister,
+        access: EndpointAccess,
+        clock: Clock,
+        *,
+        streams: Sequence[StreamServer] = (),
+    ) -> None:
+        self._streams = streams
         self._node = node
         self._access = access
         self._clock = clock
@@ -52,6 +61,8 @@ class LogServer:
         application.router.add_get("/healthz", self._healthz)
         application.router.add_get("/pods", self._pods)
         application.router.add_get("/containerLogs/{namespace}/{pod}/{container}", self._logs)
+        for streams in self._streams:
+            streams.add_to(application)
         self._runner = web.AppRunner(application, access_log=None, shutdown_timeout=1.0)
         await self._runner.setup()
         context = self._access.build_context([address], self._clock.now())

@@ -36,7 +36,9 @@ from kubewright.local.node.node_status import (
     build_node,
 )
 from kubewright.local.node.pod_worker import PodWorker
-from kubewright.local.node.runtime import PodRuntime
+from kubewright.local.node.runtime import PodRuntime, RunningContainer
+from kubewright.local.node.stream_refused import StreamRefused
+from kubewright.local.node.stream_server import StreamServer
 from kubewright.runtime.events import EventBroadcaster
 
 _logger = logging.getLogger(__name__)
@@ -82,7 +84,9 @@ class Node:
         self._own_cache = cache is None
         self._cache = cache or Cache(client, clock=self._clock)
         self._address = address
-        self._server = LogServer(self, access or EndpointAccess(), self._clock)
+        self._server = LogServer(
+            self, access or EndpointAccess(), self._clock, streams=[StreamServer(self)]
+        )
         self._broadcaster = EventBroadcaster(client, clock=self._clock)
         self._store = self._cache.store(POD, fields={"spec.nodeName": name})
         self._services = self._cache.store(SERVICE)
@@ -264,6 +268,25 @@ class Node:
                 await self._client.create(lease)
 
     # --- the endpoint ---
+
+    @property
+    def runtime(self) -> PodRuntime:
+        """What runs the containers."""
+        return self._runtime
+
+    def find_container(self, key: NamespacedName, container: str) -> RunningContainer:
+        """Find a container that runs.
+
+        Raises:
+            StreamRefused: there is none; worded as the kubelet words it.
+        """
+        worker = next((w for w in self._workers.values() if w.key == key), None)
+        if worker is None:
+            raise StreamRefused(404, "pod does not exist")
+        record = next((r for r in worker.records if r.name == container), None)
+        if record is None or record.container is None or not record.is_running:
+            raise StreamRefused(500, f'container not found ("{container}")')
+        return record.container
 
     def pods(self) -> list[Object]:
         """Return the pods of the node with their latest status."""

@@ -9,6 +9,7 @@ import logging
 import os
 import shutil
 import socket
+import subprocess
 import uuid
 from collections.abc import Mapping, Sequence
 from ipaddress import IPv4Network
@@ -17,6 +18,7 @@ from typing import Any
 
 from kubewright.api.resource import Object
 from kubewright.client.clock import Clock, SystemClock
+from kubewright.local.node.container_command import ContainerCommand
 from kubewright.local.node.image.image import Image
 from kubewright.local.node.image.store import ImageStore
 from kubewright.local.node.logs import LogWriter
@@ -261,6 +263,22 @@ class ProcessRuntime:
             command.kill()
         return ExecResult(code if code >= 0 else 128 - code, output.decode(errors="replace"))
 
+    async def open_command(
+        self, container: RunningContainer, argv: Sequence[str], *, stdin: bool, tty: bool
+    ) -> ContainerCommand:
+        """Start a command in a container as the container's user, with pipes or a terminal."""
+        target = self._processes.get(container.id)
+        if target is None:
+            raise StartError(f"container {container.config.name} is not running")
+        config = {"target": target.pid, "tty": tty, **self._execution(container.config, argv)}
+        if tty:
+            config["env"].setdefault("TERM", "xterm")
+
+        async def launch(stdin: int, stdout: int, stderr: int) -> Process:
+            return await _launch("join", config, [stdout, stderr], stdin=stdin)
+
+        return await ContainerCommand.open(launch, stdin=stdin, tty=tty)
+
     async def probe(
         self, container: RunningContainer, sandbox: Sandbox, probe: Object, ports: Mapping[str, int]
     ) -> ProbeResult:
@@ -287,13 +305,17 @@ class ProcessRuntime:
 
 
 async def _launch(
-    mode: str, config: dict[str, Any], outputs: Sequence[int], pass_fds: Sequence[int] = ()
+    mode: str,
+    config: dict[str, Any],
+    outputs: Sequence[int],
+    pass_fds: Sequence[int] = (),
+    stdin: int = subprocess.DEVNULL,
 ) -> Process:
     """Start the launcher and wait until the command is executed; return the command's process.
 
     When cancelled, what is underway is waited for and killed: no process is left unknown.
     """
-    work = asyncio.create_task(_start_launcher(mode, config, outputs, pass_fds))
+    work = asyncio.create_task(_start_launcher(mode, config, outputs, pass_fds, stdin))
     try:
         return await asyncio.shield(work)
     except asyncio.CancelledError:
@@ -303,7 +325,11 @@ async def _launch(
 
 
 async def _start_launcher(
-    mode: str, config: dict[str, Any], outputs: Sequence[int], pass_fds: Sequence[int]
+    mode: str,
+    config: dict[str, Any],
+    outputs: Sequence[int],
+    pass_fds: Sequence[int],
+    stdin: int,
 ) -> Process:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     ours.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
@@ -314,6 +340,7 @@ async def _start_launcher(
             launcher = await Process.start(
                 argv,
                 pass_fds=[*pass_fds, theirs.fileno()],
+                stdin=stdin,
                 stdout=outputs[0],
                 stderr=outputs[1],
             )

@@ -12,6 +12,7 @@ from typing import Protocol
 
 from kubewright.api.errors import KubewrightError
 from kubewright.api.resource import NamespacedName, Object
+from kubewright.local.node.container_command import ContainerCommand
 from kubewright.local.node.image.image import Image
 
 DEFAULT_CAPABILITIES = 0xA80425FB
@@ -205,6 +206,12 @@ class PodRuntime(Protocol):
         self, container: RunningContainer, argv: Sequence[str], timeout: float | None = None
     ) -> ExecResult:
         """Run a command in a container. Raises StartError; TimeoutError after `timeout` seconds."""
+        ...
+
+    async def open_command(
+        self, container: RunningContainer, argv: Sequence[str], *, stdin: bool, tty: bool
+    ) -> ContainerCommand:
+        """Start a command in a container with its streams. Raises StartError."""
         ...
 
     async def probe(

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from kubewright.api.resource import Object
 from kubewright.client.clock import Clock, SystemClock
+from kubewright.local.node.container_command import ContainerCommand
 from kubewright.local.node.image.image import Image
 from kubewright.local.node.image.reference import parse_reference
 from kubewright.local.node.network import POD_NETWORK, AddressPool
@@ -151,6 +152,12 @@ class SimulatedRuntime:
         if container.exited.done():
             raise StartError(f"container {container.config.name} is not running")
         return ExecResult(0, "")
+
+    async def open_command(
+        self, container: RunningContainer, argv: Sequence[str], *, stdin: bool, tty: bool
+    ) -> ContainerCommand:
+        """Refuse: nothing runs that a command could join."""
+        raise StartError(f"container {container.config.name} is simulated: it has no processes")
 
     async def probe(
         self, container: RunningContainer, sandbox: Sandbox, probe: Object, ports: Mapping[str, int]

@@ -9,7 +9,6 @@ from kubewright.api.errors import (
     Cause,
     InternalError,
     Invalid,
-    NotImplementedByServer,
 )
 from kubewright.api.resource import Object
 from kubewright.local.apiserver.exchange import Answer, Response
@@ -33,7 +32,7 @@ def build_log_handler(proxy: NodeProxy) -> Handler:
         if not node:
             # Nothing has run yet, so that there is nothing to read.
             return Response(204, b"", "text/plain")
-        address = _address(call, node)
+        address = find_address(call, node)
         path = f"/containerLogs/{call.namespace}/{call.name}/{container}"
         return await proxy.get(address, path, query)
 
@@ -87,7 +86,12 @@ def _container(call: Call, pod: Object) -> str:
     )
 
 
-def _address(call: Call, node: str) -> NodeAddress:
+def find_address(call: Call, node: str) -> NodeAddress:
+    """Return where the node's own API is.
+
+    Raises:
+        InternalError: the node is gone or has told no address.
+    """
     stored = call.backend.storage_of("", "v1", "nodes").read("", node)
     address = NodeAddress.of(stored.object()) if stored else None
     if address is None:
@@ -97,11 +101,3 @@ def _address(call: Call, node: str) -> NodeAddress:
             else f"Internal error occurred: no preferred addresses found for node {node}"
         )
     return address
-
-
-async def refuse_connect(call: Call) -> Answer:
-    """Refuse by name what needs a connection into the pod."""
-    call.read()
-    raise NotImplementedByServer(
-        f"pods/{call.info.subresource} is not supported by this API server", None
-    )

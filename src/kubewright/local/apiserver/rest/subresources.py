@@ -9,14 +9,18 @@ from kubewright.local.apiserver.rest.eviction import evict
 from kubewright.local.apiserver.rest.finalize import finalize
 from kubewright.local.apiserver.rest.get import get
 from kubewright.local.apiserver.rest.patch import patch
-from kubewright.local.apiserver.rest.pod_log import build_log_handler, refuse_connect
+from kubewright.local.apiserver.rest.pod_connect import (
+    build_exec_handler,
+    build_forward_handler,
+    refuse_connect,
+)
+from kubewright.local.apiserver.rest.pod_log import build_log_handler
 from kubewright.local.apiserver.rest.routes import Handler
 from kubewright.local.apiserver.rest.scale import get_scale, patch_scale, update_scale
 from kubewright.local.apiserver.rest.token_request import build_token_handler
 from kubewright.local.apiserver.rest.update import update
 from kubewright.local.apiserver.tokens import TokenIssuer
 
-_CONNECT = ("attach", "exec", "portforward", "proxy")
 _PART = ("approval", "ephemeralcontainers", "resize")
 
 
@@ -33,9 +37,15 @@ def build_subresources(
         ("finalize", Verb.UPDATE): finalize,
         ("log", Verb.GET): build_log_handler(proxy),
     }
-    for name in _CONNECT:
+    connections = {
+        "attach": refuse_connect,
+        "exec": build_exec_handler(proxy),
+        "portforward": build_forward_handler(proxy),
+        "proxy": refuse_connect,
+    }
+    for name, handler in connections.items():
         for verb in (Verb.GET, Verb.CREATE):
-            handlers[(name, verb)] = refuse_connect
+            handlers[(name, verb)] = handler
     for name in _PART:
         handlers[(name, Verb.GET)] = get
         handlers[(name, Verb.UPDATE)] = update

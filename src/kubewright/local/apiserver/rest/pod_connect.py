@@ -1,0 +1,122 @@
+"""pods/exec and pods/portforward: connections into a pod, which its node carries."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kubewright.api.errors import BadRequest, NotImplementedByServer
+from kubewright.api.resource import Object
+from kubewright.local.apiserver.exchange import Answer, Verb
+from kubewright.local.apiserver.node_proxy import NodeProxy
+from kubewright.local.apiserver.rest.call import Call
+from kubewright.local.apiserver.rest.pod_log import find_address
+from kubewright.local.apiserver.rest.routes import Handler
+from kubewright.local.apiserver.upgrade import UpgradeResponse
+
+EXEC_PROTOCOLS = ("v5.channel.k8s.io", "v4.channel.k8s.io")
+FORWARD_PROTOCOLS = ("SPDY/3.1+portforward.k8s.io",)
+# The API's names of the options and the kubelet's.
+_STREAMS = {"stdin": "input", "stdout": "output", "stderr": "error", "tty": "tty"}
+_DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container"
+
+
+def build_exec_handler(proxy: NodeProxy) -> Handler:
+    """Build the handler of …/pods/NAME/exec."""
+
+    async def execute(call: Call) -> Answer:
+        pod = call.read().object()
+        container = choose_container(pod, call.request.param("container"))
+        path = f"/exec/{call.namespace}/{call.name}/{container}"
+        query = [("command", word) for word in call.request.query.get("command") or ()]
+        query += [(theirs, "1") for ours, theirs in _STREAMS.items() if call.request.flag(ours)]
+        return await _connect(call, proxy, pod, path, query, EXEC_PROTOCOLS)
+
+    return execute
+
+
+def build_forward_handler(proxy: NodeProxy) -> Handler:
+    """Build the handler of …/pods/NAME/portforward."""
+
+    async def forward(call: Call) -> Answer:
+        pod = call.read().object()
+        path = f"/portForward/{call.namespace}/{call.name}"
+        return await _connect(call, proxy, pod, path, [], FORWARD_PROTOCOLS)
+
+    return forward
+
+
+async def refuse_connect(call: Call) -> Answer:
+    """Refuse by name what is not carried into pods."""
+    call.read()
+    raise NotImplementedByServer(
+        f"pods/{call.info.subresource} is not supported by this API server", None
+    )
+
+
+async def _connect(
+    call: Call,
+    proxy: NodeProxy,
+    pod: Object,
+    path: str,
+    query: Sequence[tuple[str, str]],
+    supported: Sequence[str],
+) -> Answer:
+    # A WebSocket begins with a GET; to read a pod must not be enough to run commands in it.
+    call.authorize(Verb.CREATE)
+    node = (pod.get("spec") or {}).get("nodeName")
+    if not node:
+        raise BadRequest(f"pod {call.name} does not have a host assigned", None)
+    protocol = choose_protocol(
+        call.request.header("upgrade"), call.request.header("sec-websocket-protocol"), supported
+    )
+    upstream = await proxy.connect(find_address(call, node), path, query, protocol)
+    return UpgradeResponse(protocol, upstream)
+
+
+def choose_container(pod: Object, wanted: str) -> str:
+    """Return the container that is meant: by name, by annotation, or the only one.
+
+    Raises:
+        BadRequest: there is none of that name, or several and none was named.
+    """
+    name = pod["metadata"]["name"]
+    spec = pod.get("spec") or {}
+    fields = ("containers", "initContainers", "ephemeralContainers")
+    names = [str(c["name"]) for field in fields for c in spec.get(field) or ()]
+    if wanted:
+        if wanted not in names:
+            raise BadRequest(f"container {wanted} is not valid for pod {name}", None)
+        return wanted
+    annotated = (pod["metadata"].get("annotations") or {}).get(_DEFAULT_CONTAINER)
+    if annotated in names:
+        return str(annotated)
+    if len(spec.get("containers") or ()) == 1:
+        return names[0]
+    choice = " ".join(names)
+    raise BadRequest(
+        f"a container name must be specified for pod {name}, choose one of: [{choice}]", None
+    )
+
+
+def choose_protocol(upgrade: str, offered: str, supported: Sequence[str]) -> str:
+    """Return the first sub-protocol of the client's that is supported.
+
+    Raises:
+        BadRequest: the request asks for no upgrade, or offers only other sub-protocols.
+        NotImplementedByServer: it asks for SPDY itself rather than for a WebSocket.
+    """
+    if not upgrade:
+        raise BadRequest("Upgrade request required", None)
+    if upgrade.lower() != "websocket":
+        raise NotImplementedByServer(
+            f"upgrade to {upgrade} is not supported by this API server: it streams over WebSocket",
+            None,
+        )
+    offers = [offer.strip() for offer in offered.split(",")]
+    for offer in offers:
+        if offer in supported:
+            return offer
+    raise BadRequest(
+        f"unable to upgrade: the client offers {offers}, the server supports {list(supported)}",
+        None,
+    )

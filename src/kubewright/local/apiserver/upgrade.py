@@ -1,0 +1,65 @@
+"""Answers that turn a connection into a WebSocket, whose messages go on to a node unread."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import Protocol
+
+
+class MessageSocket(Protocol):
+    """One end of a WebSocket, reduced to what a relay needs."""
+
+    async def receive(self) -> bytes | None:
+        """Return the next message, or None when the other side has closed."""
+        ...
+
+    async def send(self, message: bytes) -> None:
+        """Send a binary message; waits while the other side is slow. Raises ConnectionError."""
+        ...
+
+    async def close(self) -> None:
+        """Close; closing again does nothing."""
+        ...
+
+
+@dataclass(slots=True)
+class UpgradeResponse:
+    """An answer whose carrier upgrades the connection and relays it to `upstream`.
+
+    `protocol` is the sub-protocol that both sides speak. A carrier that cannot upgrade closes
+    `upstream`.
+    """
+
+    protocol: str
+    upstream: MessageSocket
+    status: int = 101
+    headers: list[tuple[str, str]] = field(default_factory=list)
+
+
+async def relay(client: MessageSocket, upstream: MessageSocket) -> None:
+    """Pass messages on in both directions until either side closes; then both are closed.
+
+    What one side sent before it closed reaches the other.
+    """
+    copies = {
+        asyncio.create_task(_copy(client, upstream)),
+        asyncio.create_task(_copy(upstream, client)),
+    }
+    try:
+        await asyncio.wait(copies, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in copies:
+            task.cancel()
+        await asyncio.gather(*copies, return_exceptions=True)
+        await upstream.close()
+        await client.close()
+
+
+async def _copy(source: MessageSocket, target: MessageSocket) -> None:
+    try:
+        while (message := await source.receive()) is not None:
+            await target.send(message)
+    except ConnectionError:
+        # The side that is gone ends the other, as if it had closed.
+        return

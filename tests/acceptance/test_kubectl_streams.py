@@ -1,0 +1,105 @@
+"""What kubectl does with connections into pods: exec, cp, port-forward."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import struct
+import subprocess
+import termios
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance.clusters import Cluster
+from tests.acceptance.kubectl import Kubectl
+
+pytestmark = pytest.mark.processes
+
+
+@pytest.fixture
+def pod(kubectl: Kubectl, cluster: Cluster) -> str:
+    """A pod that runs memcached."""
+    if cluster.is_real:
+        pytest.skip("kube-apiserver speaks SPDY to nodes, and ours streams over WebSocket only")
+    kubectl("run", "cache", "--image=memcached:1.6.9")
+    kubectl("wait", "pod/cache", "--for=condition=Ready", "--timeout=60s")
+    return "cache"
+
+
+def run(
+    kubectl: Kubectl, *arguments: str, stdin: bytes = b""
+) -> subprocess.CompletedProcess[bytes]:
+    """Run kubectl with its outputs apart, as bytes."""
+    return subprocess.run(
+        kubectl.command(*arguments),
+        input=stdin,
+        capture_output=True,
+        timeout=60,
+        check=False,
+        env=kubectl.environment(),
+    )
+
+
+def test_exec_keeps_outputs_apart_and_passes_the_exit_code(kubectl: Kubectl, pod: str) -> None:
+    result = run(kubectl, "exec", pod, "--", "sh", "-c", "echo out; echo err >&2; exit 3")
+
+    assert result.returncode == 3
+    assert result.stdout == b"out\n"
+    assert result.stderr == b"err\ncommand terminated with exit code 3\n"
+
+
+def test_exec_sends_all_of_stdin_and_its_end(kubectl: Kubectl, pod: str) -> None:
+    data = os.urandom(3_000_000)
+
+    result = run(kubectl, "exec", "-i", pod, "--", "cat", stdin=data)
+
+    assert result.returncode == 0, result.stderr
+    assert result.stdout == data
+
+
+def test_exec_on_a_terminal_has_its_size(kubectl: Kubectl, pod: str) -> None:
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 33, 77, 0, 0))
+    script = 'test -t 0 && until test "$(stty size)" = "33 77"; do sleep 0.1; done; exit 5'
+    try:
+        result = subprocess.run(
+            kubectl.command("exec", "-it", pod, "--", "sh", "-c", script),
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            timeout=30,
+            check=False,
+            env=kubectl.environment(),
+        )
+    finally:
+        os.close(ours)
+        os.close(theirs)
+
+    assert result.returncode == 5
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("cache", "--", "nosuch"), 'exec: "nosuch": executable file not found in $PATH'),
+        (("cache", "-c", "other", "--", "true"), "container other is not valid for pod cache"),
+        (("nothing", "--", "true"), 'pods "nothing" not found'),
+    ],
+    ids=["command", "container", "pod"],
+)
+def test_exec_says_what_is_missing(
+    kubectl: Kubectl, pod: str, arguments: tuple[str, ...], message: str
+) -> None:
+    assert message in kubectl("exec", *arguments, code=1)
+
+
+def test_cp_there_and_back(kubectl: Kubectl, pod: str, tmp_path: Path) -> None:
+    data = os.urandom(1_000_000)
+    (tmp_path / "there").write_bytes(data)
+
+    kubectl("cp", str(tmp_path / "there"), f"{pod}:/tmp/file")
+    kubectl("cp", f"{pod}:/tmp/file", str(tmp_path / "back"))
+
+    assert (tmp_path / "back").read_bytes() == data

@@ -5,9 +5,13 @@ from __future__ import annotations
 import fcntl
 import os
 import pty
+import re
+import socket
 import struct
 import subprocess
 import termios
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -103,3 +107,52 @@ def test_cp_there_and_back(kubectl: Kubectl, pod: str, tmp_path: Path) -> None:
     kubectl("cp", f"{pod}:/tmp/file", str(tmp_path / "back"))
 
     assert (tmp_path / "back").read_bytes() == data
+
+
+@contextmanager
+def port_forward(kubectl: Kubectl, pod: str, port: int) -> Iterator[tuple[int, list[str]]]:
+    """Run `kubectl port-forward`; yields the local port, and after the end what it wrote."""
+    lines: list[str] = []
+    process = subprocess.Popen(
+        kubectl.command("port-forward", f"pod/{pod}", f":{port}", "--address=127.0.0.1"),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env=kubectl.environment(),
+    )
+    assert process.stdout is not None
+    first = process.stdout.readline()
+    found = re.search(r"127\.0\.0\.1:(\d+) ->", first)
+    try:
+        assert found, first
+        yield int(found.group(1)), lines
+    finally:
+        process.terminate()
+        lines += process.communicate(timeout=20)[0].splitlines()
+
+
+def test_port_forward_carries_several_connections(kubectl: Kubectl, pod: str) -> None:
+    value = os.urandom(500_000).hex().encode()
+    with (
+        port_forward(kubectl, pod, 11211) as (port, _),
+        socket.create_connection(("127.0.0.1", port), 10) as one,
+    ):
+        one.sendall(b"set key 0 0 %d\r\n%s\r\n" % (len(value), value))
+        assert one.recv(64) == b"STORED\r\n"
+        with socket.create_connection(("127.0.0.1", port), 10) as other:
+            other.sendall(b"get key\r\nquit\r\n")
+            received = b"".join(iter(lambda: other.recv(1 << 16), b""))
+        one.sendall(b"version\r\n")
+        assert one.recv(64).startswith(b"VERSION")
+
+    assert received == b"VALUE key 0 %d\r\n%s\r\nEND\r\n" % (len(value), value)
+
+
+def test_port_forward_says_that_nothing_listens(kubectl: Kubectl, pod: str) -> None:
+    with (
+        port_forward(kubectl, pod, 9) as (port, lines),
+        socket.create_connection(("127.0.0.1", port), 10) as client,
+    ):
+        assert client.recv(64) == b""
+
+    assert any("connection refused" in line for line in lines), lines

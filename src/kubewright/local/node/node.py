@@ -280,9 +280,7 @@ class Node:
         Raises:
             StreamRefused: there is none; worded as the kubelet words it.
         """
-        worker = next((w for w in self._workers.values() if w.key == key), None)
-        if worker is None:
-            raise StreamRefused(404, "pod does not exist")
+        worker = self._find_worker(key)
         record = next((r for r in worker.records if r.name == container), None)
         if record is None or record.container is None or not record.is_running:
             raise StreamRefused(500, f'container not found ("{container}")')
@@ -295,6 +293,23 @@ class Node:
             status = {**(worker.pod.get("status") or {}), **worker.build_status()}
             pods.append({**worker.pod, "status": status})
         return pods
+
+    def find_address(self, key: NamespacedName) -> str:
+        """Find the address of a pod.
+
+        Raises:
+            StreamRefused: there is no such pod, or it has no address yet.
+        """
+        address = self._find_worker(key).build_status().get("podIP")
+        if not address:
+            raise StreamRefused(500, f"pod {key.name} is not running")
+        return str(address)
+
+    def _find_worker(self, key: NamespacedName) -> PodWorker:
+        worker = next((w for w in self._workers.values() if w.key == key), None)
+        if worker is None:
+            raise StreamRefused(404, "pod does not exist")
+        return worker
 
     def find_log(self, key: NamespacedName, container: str, *, previous: bool) -> LogSource:
         """Find the log of a container of a pod.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import enum
+import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -212,6 +213,10 @@ class PodRuntime(Protocol):
         self, container: RunningContainer, argv: Sequence[str], *, stdin: bool, tty: bool
     ) -> ContainerCommand:
         """Start a command in a container with its streams. Raises StartError."""
+        ...
+
+    async def connect(self, address: str, port: int) -> socket.socket:
+        """Connect to a pod over its network. Raises OSError."""
         ...
 
     async def probe(

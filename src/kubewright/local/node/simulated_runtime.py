@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import signal
+import socket
 from collections.abc import Mapping, Sequence
 from ipaddress import IPv4Network
 from pathlib import Path
@@ -158,6 +159,10 @@ class SimulatedRuntime:
     ) -> ContainerCommand:
         """Refuse: nothing runs that a command could join."""
         raise StartError(f"container {container.config.name} is simulated: it has no processes")
+
+    async def connect(self, address: str, port: int) -> socket.socket:
+        """Refuse: nothing listens."""
+        raise OSError("the pod is simulated: it has no processes")
 
     async def probe(
         self, container: RunningContainer, sandbox: Sandbox, probe: Object, ports: Mapping[str, int]

@@ -1,6 +1,7 @@
 """The endpoint's streams into pods (the kubelet's /exec and /portForward), over WebSockets.
 
 GET /exec/NAMESPACE/POD/CONTAINER    ?command=…&input&output&error&tty
+GET /portForward/NAMESPACE/POD
 """
 
 from __future__ import annotations
@@ -10,8 +11,9 @@ from typing import Protocol
 from aiohttp import web
 
 from kubewright.api.resource import NamespacedName
-from kubewright.local.node import exec_channels
+from kubewright.local.node import exec_channels, port_forward
 from kubewright.local.node.exec_session import ExecSession
+from kubewright.local.node.port_forward import PortForwardSession
 from kubewright.local.node.runtime import PodRuntime, RunningContainer
 from kubewright.local.node.stream_refused import StreamRefused
 
@@ -25,6 +27,10 @@ class ContainerFinder(Protocol):
     @property
     def runtime(self) -> PodRuntime:
         """What runs the containers."""
+        ...
+
+    def find_address(self, key: NamespacedName) -> str:
+        """Find the address of a pod that has one. Raises StreamRefused."""
         ...
 
     def find_container(self, key: NamespacedName, container: str) -> RunningContainer:
@@ -41,6 +47,18 @@ class StreamServer:
     def add_to(self, application: web.Application) -> None:
         """Add the paths."""
         application.router.add_get("/exec/{namespace}/{pod}/{container}", self._execute)
+        application.router.add_get("/portForward/{namespace}/{pod}", self._forward)
+
+    async def _forward(self, request: web.Request) -> web.StreamResponse:
+        names = request.match_info
+        try:
+            address = self._node.find_address(NamespacedName(names["namespace"], names["pod"]))
+            socket = await _upgrade(request, port_forward.PROTOCOLS)
+        except StreamRefused as error:
+            return refuse(error)
+        connect = self._node.runtime.connect
+        await PortForwardSession(socket, names["pod"], address, connect).run()
+        return socket
 
     async def _execute(self, request: web.Request) -> web.StreamResponse:
         names = request.match_info

@@ -11,7 +11,9 @@ if TYPE_CHECKING:
     from kubewright.runtime.context import Context
     from kubewright.runtime.controller import Controller, Reconcile
     from kubewright.runtime.events import EventRecorder
+    from kubewright.runtime.leader_election import LeaderElection, LeadershipLost
     from kubewright.runtime.manager import Manager, Runnable
+    from kubewright.runtime.observer import ControllerObserver, Observer, Outcome
     from kubewright.runtime.operator import Operator
     from kubewright.runtime.queue import Priority, WorkQueue
     from kubewright.runtime.readiness import Progress, Readiness, compute_readiness
@@ -23,9 +25,14 @@ __all__ = [
     "Children",
     "Context",
     "Controller",
+    "ControllerObserver",
     "EventRecorder",
+    "LeaderElection",
+    "LeadershipLost",
     "Manager",
+    "Observer",
     "Operator",
+    "Outcome",
     "Priority",
     "Progress",
     "Readiness",
@@ -46,7 +53,9 @@ _MODULES = {
     "context": ("Context",),
     "controller": ("Controller", "Reconcile"),
     "events": ("EventRecorder",),
+    "leader_election": ("LeaderElection", "LeadershipLost"),
     "manager": ("Manager", "Runnable"),
+    "observer": ("ControllerObserver", "Observer", "Outcome"),
     "operator": ("Operator",),
     "queue": ("Priority", "WorkQueue"),
     "readiness": ("Progress", "Readiness", "compute_readiness"),

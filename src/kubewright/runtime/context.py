@@ -17,6 +17,7 @@ from kubewright.client.clock import Clock
 from kubewright.client.requests import Patch, PatchType
 from kubewright.runtime.events import EventBroadcaster, EventRecorder
 from kubewright.runtime.expectations import Expectations
+from kubewright.runtime.observer import NoObserver, Observer
 
 _DOUBTFUL = (TransportError, InternalError, Timeout)
 """Errors after which nobody knows whether a write happened."""
@@ -31,6 +32,7 @@ class Environment:
     clock: Clock
     random: Random
     broadcaster: EventBroadcaster
+    observer: Observer = field(default_factory=NoObserver)
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ from kubewright.runtime.failure import (
     remedy_of,
     retry_after,
 )
+from kubewright.runtime.observer import Outcome
 from kubewright.runtime.queue import Priority, WorkQueue
 from kubewright.runtime.result import Result
 from kubewright.runtime.watch import (
@@ -85,7 +86,7 @@ class Controller:
             *watches,
         )
         self._reads = tuple(reads)
-        self._workers = workers
+        self.workers = workers
         self._setup = setup
         self._stalled = stalled
         self._resync = resync
@@ -99,7 +100,7 @@ class Controller:
         cache = environment.cache
         watched = [watch.resource for watch in self._watches]
         stores = {resource: cache.store(resource) for resource in (*watched, *self._reads)}
-        self._attached = _Attached(self.name, environment, stores)
+        self._attached = _Attached(self.name, self.workers, environment, stores)
         if self._setup is not None:
             self._setup(cache)
         for watch in self._watches:
@@ -127,7 +128,7 @@ class Controller:
             background = [group.create_task(self.queue.run())]
             if self._resync is not None:
                 background.append(group.create_task(self._run_resync(self._resync)))
-            workers = [group.create_task(self._work()) for _ in range(self._workers)]
+            workers = [group.create_task(self._work()) for _ in range(self.workers)]
             await asyncio.gather(*workers)
             for task in background:
                 task.cancel()
@@ -180,6 +181,9 @@ class Controller:
 
     async def _process(self, key: NamespacedName) -> None:
         context = self._build_context(key)
+        clock = self._state.environment.clock
+        started = clock.monotonic()
+        outcome = Outcome.SUCCESS
         try:
             await self._state.expectations.settle(key)
             delay = _delay_of(await self._reconcile(key, context))
@@ -188,17 +192,19 @@ class Controller:
             if task is None or task.cancelling():
                 raise
             # Nobody cancelled this worker: the reconcile awaited something that was cancelled.
-            await self._fail(key, context, error)
+            outcome = await self._fail(key, context, error)
         except Exception as error:
-            await self._fail(key, context, error)
+            outcome = await self._fail(key, context, error)
         else:
             self.queue.forget(key)
             self._state.told.pop(key, None)
             if delay is not None:
                 self.queue.add_after(key, delay)
+                outcome = Outcome.REQUEUE_AFTER
+        self._state.observer.reconciled(outcome, clock.monotonic() - started)
         self._slow_down(key, context)
 
-    async def _fail(self, key: NamespacedName, context: Context, error: BaseException) -> None:
+    async def _fail(self, key: NamespacedName, context: Context, error: BaseException) -> Outcome:
         remedy = remedy_of(error)
         if remedy is Remedy.WAIT_FOR_CHANGE:
             self.queue.forget(key)
@@ -211,7 +217,7 @@ class Controller:
                 text,
                 exc_info=error if is_fault(error) and not known else None,
             )
-            return
+            return Outcome.SUCCESS if is_end_of_namespace(error) else Outcome.TERMINAL
         delay = self.queue.retry(key, at_least=retry_after(error))
         failures = self.queue.failures(key)
         self._tell(key, context, error, delay)
@@ -220,6 +226,7 @@ class Controller:
                 await self._stalled(key, context, error)
             except Exception as inner:
                 context.logger.warning("cannot report that it is stalled: %s", describe(inner))
+        return Outcome.REQUEUE if remedy is Remedy.REREAD else Outcome.ERROR
 
     def _slow_down(self, key: NamespacedName, context: Context) -> None:
         """Hold back a key whose reconciles cause each other: each one writes and so wakes the next.
@@ -303,10 +310,15 @@ class KeyLogger(logging.LoggerAdapter[logging.Logger]):
 class _Attached:
     """What a controller has once a manager runs it."""
 
-    def __init__(self, name: str, environment: Environment, stores: dict[Resource, Store]) -> None:
+    def __init__(
+        self, name: str, workers: int, environment: Environment, stores: dict[Resource, Store]
+    ) -> None:
         self.environment = environment
         self.stores = stores
-        self.queue: WorkQueue[NamespacedName] = WorkQueue(environment.clock, environment.random)
+        self.observer = environment.observer.controller(name, workers)
+        self.queue: WorkQueue[NamespacedName] = WorkQueue(
+            environment.clock, environment.random, observer=self.observer
+        )
         self.expectations = Expectations(
             environment.client,
             environment.clock,

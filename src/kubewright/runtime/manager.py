@@ -16,6 +16,8 @@ from kubewright.runtime.alarm import Alarm
 from kubewright.runtime.context import Environment
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.events import EventBroadcaster
+from kubewright.runtime.leader_election import LeaderElection, LeaderElector
+from kubewright.runtime.observer import NoObserver, Observer
 
 _SYNC_PATIENCE = 5.0
 """Seconds after which it is said what a start waits for."""
@@ -38,6 +40,17 @@ class Manager:
     cancelling `run`: workers finish the object in work within `grace_period`, then runnables end,
     then caches. Whatever is not finished is found again by the next start. A runnable that fails
     ends the manager with its error.
+
+    With `leader_election`, controllers and runnables start when this process leads; until then the
+    caches are kept warm. `client` then writes only while it leads. A manager that loses the
+    leadership cancels its controllers, without a grace period, and ends with LeadershipLost.
+
+    Arguments:
+        namespaces: what the caches hold; by default all namespaces.
+        grace_period: how long workers may finish what they do when the manager stops.
+        leader_election: which Lease decides; by default nobody is asked.
+        max_concurrent_reconciles: workers of each controller, in place of its own number.
+        observer: hears of queues, reconciles and leadership; see `kubewright.telemetry`.
     """
 
     def __init__(
@@ -48,21 +61,40 @@ class Manager:
         random: Random | None = None,
         namespaces: Sequence[str] | None = None,
         grace_period: timedelta = timedelta(seconds=30),
+        leader_election: LeaderElection | None = None,
+        max_concurrent_reconciles: int | None = None,
+        observer: Observer | None = None,
     ) -> None:
-        self.client = client
         self.clock: Clock = SystemClock() if clock is None else clock
         self.random = Random() if random is None else random
-        self.cache = Cache(client, clock=self.clock, random=self.random, namespaces=namespaces)
-        self._broadcaster = EventBroadcaster(client, clock=self.clock)
+        self._observer = NoObserver() if observer is None else observer
+        self._elector = self._build_elector(client, leader_election)
+        self.client = client if self._elector is None else self._elector.fence(client)
+        self.cache = Cache(self.client, clock=self.clock, random=self.random, namespaces=namespaces)
+        self._broadcaster = EventBroadcaster(self.client, clock=self.clock)
         self._grace_period = grace_period
         self._controllers: list[Controller] = []
         self._runnables: list[Runnable] = []
+        self._workers = max_concurrent_reconciles
+        self._synced = False
         self._ready = asyncio.Event()
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether all caches are synced: the workers run, or stand by for the leadership."""
+        return self._synced
 
     @property
     def environment(self) -> Environment:
         """What the manager lends to its controllers."""
-        return Environment(self.client, self.cache, self.clock, self.random, self._broadcaster)
+        return Environment(
+            self.client,
+            self.cache,
+            self.clock,
+            self.random,
+            self._broadcaster,
+            self._observer,
+        )
 
     def add(self, runnable: Controller | Runnable) -> None:
         """Add a controller or another runnable, before `run`.
@@ -71,6 +103,8 @@ class Manager:
             RuntimeError: the controller belongs to a manager already.
         """
         if isinstance(runnable, Controller):
+            if self._workers is not None:
+                runnable.workers = self._workers
             runnable.attach(self.environment)
             self._controllers.append(runnable)
         else:
@@ -80,17 +114,19 @@ class Manager:
         """Run until cancelled, or until a part fails.
 
         Raises:
-            ExceptionGroup: a cache, a runnable or a controller failed.
+            ExceptionGroup: a cache, a runnable or a controller failed, or the leadership was lost.
         """
         try:
             async with asyncio.TaskGroup() as group:
                 cache = group.create_task(self.cache.run(), name="cache")
                 await self._wait_synced()
+                self._synced = True
                 try:
-                    await self._run_parts()
+                    await self._run_when_leading()
                 finally:
                     cache.cancel()
         finally:
+            self._synced = False
             self._ready.clear()
 
     async def wait_ready(self) -> None:
@@ -111,6 +147,21 @@ class Manager:
             waiting.cancel()
             await asyncio.wait((waiting,))
 
+    def _build_elector(
+        self, client: Client, election: LeaderElection | None
+    ) -> LeaderElector | None:
+        if election is None:
+            return None
+        return LeaderElector(
+            client, election, clock=self.clock, random=self.random, observer=self._observer
+        )
+
+    async def _run_when_leading(self) -> None:
+        if self._elector is None:
+            await self._run_parts()
+        else:
+            await self._elector.run(self._run_parts)
+
     async def _run_parts(self) -> None:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._broadcaster.run(), name="events")
@@ -126,6 +177,8 @@ class Manager:
                 await self._drain()
 
     async def _drain(self) -> None:
+        if self._elector is not None and not self._elector.is_leading:
+            return
         over = Alarm(self.clock)
         finishing = asyncio.create_task(self._finish())
         finishing.add_done_callback(lambda _: over.set())

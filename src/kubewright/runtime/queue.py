@@ -17,6 +17,7 @@ from typing import Generic, TypeVar
 
 from kubewright.client.clock import Clock
 from kubewright.runtime.alarm import Alarm
+from kubewright.runtime.observer import UNOBSERVED, ControllerObserver
 
 K = TypeVar("K", bound=Hashable)
 
@@ -43,8 +44,15 @@ class KeyQueue(Generic[K]):
     come `ageing` seconds later: urgent keys overtake, and nothing starves.
     """
 
-    def __init__(self, random: Random, *, ageing: float = _AGEING) -> None:
+    def __init__(
+        self,
+        random: Random,
+        *,
+        ageing: float = _AGEING,
+        observer: ControllerObserver = UNOBSERVED,
+    ) -> None:
         self._random = random
+        self._observer = observer
         self._ageing = ageing
         self._ready: dict[K, tuple[float, Priority]] = {}
         # One line per priority, each in order of rank; a pair that differs from `_ready` is stale.
@@ -86,6 +94,7 @@ class KeyQueue(Generic[K]):
             return
         self._ready[key] = (rank, priority)
         self._lines[priority].append((rank, key))
+        self._observer.added(key, priority, now)
 
     def add_after(self, key: K, seconds: float, now: float) -> None:
         """Make a key ready later; of several delays the shortest counts."""
@@ -106,6 +115,7 @@ class KeyQueue(Generic[K]):
         # 2**18 * 5 ms is above the maximum; a larger exponent overflows after a long outage.
         delay = ldexp(BASE_DELAY, min(failures, 18)) * (1 + _JITTER * self._random.random())
         delay = max(min(delay, MAX_DELAY), at_least)
+        self._observer.retried(key)
         self.add_after(key, delay, now)
         return delay
 
@@ -148,11 +158,13 @@ class KeyQueue(Generic[K]):
         del self._ready[key]
         self._due.pop(key, None)
         self._active[key] = None
+        self._observer.taken(key, now)
         return key
 
     def done(self, key: K, now: float) -> None:
         """End the work on a key; it is ready again at once if it was added meanwhile."""
         again = self._active.pop(key)
+        self._observer.done(key, now)
         if again is not None:
             self.add(key, now, again)
 
@@ -169,9 +181,11 @@ class WorkQueue(Generic[K]):
     still waits is not worked on: state is level-triggered, so the next start finds it again.
     """
 
-    def __init__(self, clock: Clock, random: Random) -> None:
+    def __init__(
+        self, clock: Clock, random: Random, *, observer: ControllerObserver = UNOBSERVED
+    ) -> None:
         self._clock = clock
-        self._keys: KeyQueue[K] = KeyQueue(random)
+        self._keys: KeyQueue[K] = KeyQueue(random, observer=observer)
         self._getters: deque[asyncio.Future[K | None]] = deque()
         self._timer = Alarm(clock)
         self._wakes_at: float | None = None

@@ -86,5 +86,5 @@ def test_refuses_other_upgrades() -> None:
         choose_protocol("", "", EXEC_PROTOCOLS)
     with pytest.raises(BadRequest, match="unable to upgrade"):
         choose_protocol("websocket", "v1.other", EXEC_PROTOCOLS)
-    with pytest.raises(NotImplementedByServer, match="SPDY/3.1"):
+    with pytest.raises(NotImplementedByServer, match="upgrade to SPDY"):
         choose_protocol("SPDY/3.1", "", EXEC_PROTOCOLS)

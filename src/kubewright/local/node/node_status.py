@@ -19,6 +19,8 @@ _REASONS = {
     "DiskPressure": ("KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
     "PIDPressure": ("KubeletHasSufficientPID", "kubelet has sufficient PID available"),
 }
+DECLARED_FEATURES = ("ExtendWebSocketsToKubelet",)
+"""What the API server may rely on (KEP-5328): that it may pass WebSockets through (KEP-4006)."""
 
 
 @dataclass(frozen=True)
@@ -95,6 +97,7 @@ def build_node_status(facts: NodeFacts, *, now: str, before: Sequence[Object] = 
         "allocatable": dict(amounts),
         "conditions": build_conditions(now=now, before=before),
         "addresses": [{"type": "InternalIP", "address": facts.address}],
+        "declaredFeatures": list(DECLARED_FEATURES),
         "daemonEndpoints": {"kubeletEndpoint": {"Port": facts.port}},
         "nodeInfo": {
             "machineID": facts.machine_id,

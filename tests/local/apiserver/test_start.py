@@ -38,7 +38,6 @@ LATER = {
     f"{APISERVER}.patch.json_patch",
     f"{APISERVER}.patch.strategic_merge",
     f"{APISERVER}.protobuf",
-    f"{APISERVER}.rbac",
     f"{APISERVER}.rest.list",
     f"{APISERVER}.rest.review",
     f"{APISERVER}.rest.subresources",

@@ -25,8 +25,8 @@ def main() -> int:
     parser.add_argument(
         "--authorization-mode",
         choices=["AlwaysAllow", "RBAC"],
-        default="AlwaysAllow",
-        help="who may do what (default: everybody known may do all)",
+        default="RBAC",
+        help="who may do what (default: what roles and bindings allow)",
     )
     arguments = parser.parse_args()
     options = ServerOptions(

@@ -20,6 +20,10 @@ class Authorizer(Protocol):
         """Tell whether the user may make the request."""
         ...
 
+    def reason(self, user: User, info: RequestInfo, path: str) -> str:
+        """Say why an allowed request is allowed; empty where there is nothing to say."""
+        ...
+
     def rules(self, user: User, namespace: str) -> list[Object]:
         """Return the PolicyRules that hold for a user in a namespace."""
         ...
@@ -39,6 +43,10 @@ class AuthenticatedMayAll:
         if MASTERS in user.groups or user.name != ANONYMOUS.name:
             return True
         return is_public(path)
+
+    def reason(self, user: User, info: RequestInfo, path: str) -> str:
+        """Say nothing: nobody needs a reason here."""
+        return ""
 
     def rules(self, user: User, namespace: str) -> list[Object]:
         """Return the PolicyRules that hold for a user in a namespace."""

@@ -83,6 +83,7 @@ def track(
         reset=call.kind.reset_fields.get(subresource, ()),
         empty=empty_object(call.kind),
         versions=versions_of(call),
+        is_custom=call.kind.is_custom,
     )
 
 
@@ -95,9 +96,12 @@ def apply(
         Conflict: other managers own fields that the configuration would change.
         BadRequest: the configuration is of another type.
         APIError: it does not fit the schema.
+        Invalid: a custom object has a null where its schema allows none.
     """
 
     def complete(obj: Object) -> None:
+        if call.kind.is_custom:
+            _refuse_nulls(call, obj)
         decoded = call.kind.strategy.decode(obj).obj
         call.kind.strategy.default(decoded)
         if decoded is not obj:
@@ -117,3 +121,11 @@ def apply(
         versions=versions_of(call),
         kind=call.kind.resource.kind,
     )
+
+
+def _refuse_nulls(call: Call, obj: Object) -> None:
+    from kubewright.local.apiserver.crd.custom_strategy import CustomStrategy  # served: loaded
+
+    strategy = call.kind.strategy
+    if isinstance(strategy, CustomStrategy) and (nulls := strategy.find_nulls(obj)):
+        raise call.invalid(obj["metadata"].get("name") or call.name, nulls)

@@ -132,7 +132,8 @@ def _read_certificate(transport: asyncio.Transport, request: Request) -> None:
 def _whole(request: Request, answer: Response) -> HTTPResponse:
     response = HTTPResponse(status=answer.status, body=answer.body)
     headers = response.headers
-    headers["Content-Type"] = answer.content_type
+    if answer.content_type:
+        headers["Content-Type"] = answer.content_type
     headers["Cache-Control"] = "no-cache, private"
     for name, value in answer.headers:
         headers.add(name, value)

@@ -41,7 +41,7 @@ class OpenAPI:
         path = "/".join(segments[2:])
         kinds = self._kinds(path)
         if not kinds:
-            return Response(404, b"", "text/plain; charset=utf-8")
+            return Response(404, b"", "")
         body, digest = self._document(path, kinds)
         headers = [("ETag", f'"{digest}"'), ("Vary", "Accept")]
         if request.param("hash") == digest:

@@ -11,6 +11,7 @@ from kubewright.local.apiserver.authentication import MASTERS
 from kubewright.local.apiserver.authorization import EVERYTHING
 from kubewright.local.apiserver.exchange import User
 from kubewright.local.apiserver.request import RequestInfo
+from kubewright.local.apiserver.selectors import build_label_selector
 from kubewright.local.apiserver.storage import decode_json, key_prefix
 from kubewright.local.store import Change, VersionedStore
 
@@ -68,13 +69,14 @@ def _is_url(path: str, pattern: str) -> bool:
 class Grant:
     """Rules that a subject holds in a namespace, or everywhere where `namespace` is empty.
 
-    `order` is the place of the binding among all bindings.
+    `order` is the place of the binding among all bindings, `description` says what was bound.
     """
 
     order: int
     namespace: str
     rules: tuple[Rule, ...]
     sources: tuple[Object, ...]
+    description: str = ""
 
 
 class RBACAuthorizer:
@@ -91,14 +93,51 @@ class RBACAuthorizer:
 
     def allows(self, user: User, info: RequestInfo, path: str) -> bool:
         """Tell whether the user may make the request."""
-        if MASTERS in user.groups:
-            return True
+        return MASTERS in user.groups or self._find(user, info, path) is not None
+
+    def reason(self, user: User, info: RequestInfo, path: str) -> str:
+        """Name the binding that allows a request; members of system:masters need none."""
+        found = None if MASTERS in user.groups else self._find(user, info, path)
+        return f"RBAC: allowed by {found.description}" if found else ""
+
+    def role_rules(self, reference: Object, namespace: str) -> list[Object] | None:
+        """Return the rules of the role that a roleRef names; None where it is missing."""
+        name = reference.get("name") or ""
+        if reference.get("kind") == "ClusterRole":
+            key = key_prefix(GROUP, "clusterroles") + name
+        else:
+            key = f"{key_prefix(GROUP, 'roles')}{namespace}/{name}"
+        version = self._store.get(key)
+        if version is None:
+            return None
+        role = decode_json(version.value or b"{}")
+        rules: list[Object] = list(role.get("rules") or ())
+        return rules + self._aggregated(role, {name})
+
+    def _aggregated(self, role: Object, seen: set[str]) -> list[Object]:
+        """Return the rules of the ClusterRoles that another one is made of."""
+        aggregation = role.get("aggregationRule")
+        if not aggregation:
+            return []
+        selectors = [build_label_selector(s) for s in aggregation["clusterRoleSelectors"]]
+        rules: list[Object] = []
+        for item in self._store.scan(key_prefix(GROUP, "clusterroles")):
+            other = decode_json(item.value)
+            metadata = other["metadata"]
+            labels = metadata.get("labels") or {}
+            if metadata["name"] in seen or not any(s.matches(labels) for s in selectors):
+                continue
+            seen.add(metadata["name"])
+            rules += [*(other.get("rules") or ()), *self._aggregated(other, seen)]
+        return rules
+
+    def _find(self, user: User, info: RequestInfo, path: str) -> Grant | None:
         for grant in self._grants_of(user):
             if grant.namespace and grant.namespace != info.namespace:
                 continue
             if any(rule.allows(info, path) for rule in grant.rules):
-                return True
-        return False
+                return grant
+        return None
 
     def rules(self, user: User, namespace: str) -> list[Object]:
         """Return the PolicyRules that hold for a user in a namespace, in the order of bindings."""
@@ -127,24 +166,23 @@ class RBACAuthorizer:
             for item in self._store.scan(key_prefix(GROUP, plural)):
                 binding = decode_json(item.value)
                 namespace = binding["metadata"].get("namespace") or ""
-                sources = self._rules(binding.get("roleRef") or {}, namespace)
-                grant = Grant(next(order), namespace, tuple(map(Rule.of, sources)), tuple(sources))
+                sources = self.role_rules(binding.get("roleRef") or {}, namespace) or []
+                rules, number = tuple(map(Rule.of, sources)), next(order)
                 for subject in binding.get("subjects") or ():
+                    text = _describe(binding, subject, namespace)
+                    grant = Grant(number, namespace, rules, tuple(sources), text)
                     grants.setdefault(_subject(subject, namespace), []).append(grant)
         return grants
 
-    def _rules(self, reference: Object, namespace: str) -> list[Object]:
-        """Return the rules of the role that a binding refers to; none where it is missing."""
-        name = reference.get("name") or ""
-        if reference.get("kind") == "ClusterRole":
-            key = key_prefix(GROUP, "clusterroles") + name
-        else:
-            key = f"{key_prefix(GROUP, 'roles')}{namespace}/{name}"
-        version = self._store.get(key)
-        if version is None:
-            return []
-        rules: list[Object] = decode_json(version.value or b"{}").get("rules") or []
-        return rules
+
+def _describe(binding: Object, subject: Object, namespace: str) -> str:
+    """Say what a binding gives to whom, as access reviews tell it."""
+    name, role = binding["metadata"]["name"], binding.get("roleRef") or {}
+    kind, whom = subject.get("kind") or "", subject.get("name") or ""
+    if kind == "ServiceAccount":
+        whom += f"/{subject.get('namespace') or namespace}"
+    what = f'RoleBinding "{name}/{namespace}"' if namespace else f'ClusterRoleBinding "{name}"'
+    return f'{what} of {role.get("kind")} "{role.get("name")}" to {kind} "{whom}"'
 
 
 def _subject(subject: Object, namespace: str) -> tuple[str, str]:

@@ -17,18 +17,16 @@ from kubewright.local.apiserver.certificates import Certificates, ensure_certifi
 from kubewright.local.apiserver.crd.controller import serve_definitions
 from kubewright.local.apiserver.exchange import User
 from kubewright.local.apiserver.kubeconfig import build_kubeconfig, write_kubeconfig
-from kubewright.local.apiserver.lazy_module import lazy_module
 from kubewright.local.apiserver.node_proxy import HTTPNodeProxy
+from kubewright.local.apiserver.rbac import RBACAuthorizer
+from kubewright.local.apiserver.rbac_escalation import EscalationCheck
 from kubewright.local.apiserver.server import APIServer
 from kubewright.local.apiserver.tokens import ObjectLookup, TokenIssuer
 from kubewright.local.store import VersionedStore, WriteAheadLog
 
 if TYPE_CHECKING:
-    from kubewright.local.apiserver import rbac
     from kubewright.local.apiserver.listener import Listener
     from kubewright.local.apiserver.memory import MemoryTransport
-else:
-    rbac = lazy_module("kubewright.local.apiserver.rbac")
 
 RBAC = "RBAC"
 
@@ -40,14 +38,14 @@ class ServerOptions:
     Without a `folder` certificates live in a temporary one and objects only in memory; with one,
     `persistent` keeps the objects in a write-ahead file there, and `fsync` has each write wait for
     the disk. Without `listening` there is no port: only `client_transport` reaches the server.
-    `authorization` is `AlwaysAllow`, for everybody who is known, or `RBAC`.
+    `authorization` is `RBAC`, or `AlwaysAllow` for everybody who is known.
     """
 
     folder: Path | None = None
     host: str = "127.0.0.1"
     port: int = 0
     listening: bool = True
-    authorization: str = "AlwaysAllow"
+    authorization: str = RBAC
     persistent: bool = False
     fsync: bool = False
 
@@ -136,10 +134,15 @@ def _build_server(
     certificates: Certificates | None,
     token: str,
 ) -> APIServer:
-    authorizer = rbac.RBACAuthorizer(store) if options.authorization == RBAC else None
+    authorizer = RBACAuthorizer(store) if options.authorization == RBAC else None
+    plugins = [EscalationCheck(authorizer)] if authorizer else []
     if certificates is None:
-        authenticator = Authenticator({token: ADMIN})
-        return APIServer(store, authenticator=authenticator, authorizer=authorizer)
+        return APIServer(
+            store,
+            authenticator=Authenticator({token: ADMIN}),
+            authorizer=authorizer,
+            plugins=plugins,
+        )
     issuer = TokenIssuer(
         certificates.path("sa.key"), lambda: datetime.now(UTC), ObjectLookup(store)
     )
@@ -150,6 +153,7 @@ def _build_server(
         store,
         authenticator=Authenticator({token: ADMIN}, issuer.verify),
         authorizer=authorizer,
+        plugins=plugins,
         issuer=issuer,
         nodes=nodes,
     )

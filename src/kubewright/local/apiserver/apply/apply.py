@@ -30,7 +30,7 @@ from kubewright.local.apiserver.apply.managers import (
     write_managers,
 )
 from kubewright.local.apiserver.apply.path_element import PathElementError
-from kubewright.local.apiserver.apply.typed_value import validate_value
+from kubewright.local.apiserver.apply.typed_value import is_typed, validate_value
 from kubewright.local.apiserver.apply.updater import Updater, Versions
 from kubewright.local.apiserver.schema.json_value import copy_value, is_equal
 from kubewright.local.apiserver.schema.node import SchemaNode
@@ -113,10 +113,12 @@ def track_update(
     reset: Sequence[Sequence[str]] = (),
     empty: Object = _NOTHING,
     versions: Versions | None = None,
+    is_custom: bool = False,
 ) -> Object:
     """Return the new object with managedFields that say what this write set.
 
-    It never fails: an object whose managers cannot be read starts anew.
+    It never fails: an object whose managers cannot be read starts anew, and a custom object that
+    does not fit its schema keeps the managers that it had.
 
     Args:
         live: the stored object in the manager's version; None where the write creates it.
@@ -129,9 +131,12 @@ def track_update(
         empty: what an object of the kind holds when nothing is set, as a decoded `{}` has it. It
             is what a new object's fields are told from; custom kinds hold nothing.
         versions: converts to the versions of other managers; without it all are taken as alike.
+        is_custom: the schema has not been checked yet, as decoding does for built-in kinds.
     """
     managers = _decode_managers(live, new, manager)
     new = _without_managers(new)
+    if is_custom and not is_typed(new, schema):
+        return _with_managers(new, managers)
     if live is not None and not managers:
         # Objects whose managers were cleared are tracked again from their first apply.
         return new

@@ -30,6 +30,11 @@ def validate_value(value: Any, node: SchemaNode) -> list[str]:
     return [f"{path}: {text}" if path else text for path, text in _faults(value, node)]
 
 
+def is_typed(value: Any, node: SchemaNode) -> bool:
+    """Tell whether a stored value fits its schema; keys of list items may stand twice."""
+    return all(text.startswith("duplicate entries") for _, text in _faults(value, node))
+
+
 def _faults(value: Any, node: SchemaNode) -> list[tuple[str, str]]:
     if value is None or node.kind == "untyped":
         return []

@@ -32,10 +32,9 @@ def _prepare_create(pod: Object) -> None:
                 "type": "PodScheduled",
                 "status": "False",
                 "lastProbeTime": None,
-                "lastTransitionTime": None,
+                "lastTransitionTime": pod["metadata"].get("creationTimestamp"),
                 "reason": _GATED,
                 "message": "Scheduling is blocked due to non-empty scheduling gates",
-                "observedGeneration": 1,
             }
         ]
     pod["status"]["qosClass"] = quality_of_service(pod["spec"])
@@ -198,6 +197,18 @@ def _validate_status(pod: Object, old: Object) -> list[Cause]:
     if pod["status"].get("qosClass") != old["status"].get("qosClass"):
         value = pod["status"].get("qosClass")
         causes.append(invalid("status.qosClass", value, "field is immutable"))
+    return causes + _check_addresses(pod["status"])
+
+
+def _check_addresses(status: Object) -> list[Cause]:
+    causes: list[Cause] = []
+    for field in ("podIPs", "hostIPs"):
+        addresses = [item.get("ip") or "" for item in status.get(field) or ()]
+        families = [":" in address for address in addresses]
+        if len(set(families)) < len(families):
+            shown = [{"IP": address} for address in addresses]
+            detail = "may specify no more than one IP for each IP family"
+            causes.append(invalid(f"status.{field}", shown, detail))
     return causes
 
 

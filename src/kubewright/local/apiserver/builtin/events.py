@@ -14,7 +14,7 @@ from kubewright.local.apiserver.builtin.rules import Rules, Table, text_at
 from kubewright.local.apiserver.builtin.table import column, format_since
 from kubewright.local.apiserver.field_error import invalid, required
 from kubewright.local.apiserver.kind import Column
-from kubewright.local.apiserver.objectmeta import IMMUTABLE
+from kubewright.local.apiserver.objectmeta import IMMUTABLE, path_segment
 
 _TYPES = ("Normal", "Warning")
 _REFERENCE = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
@@ -177,6 +177,7 @@ _TABLE = Table(
     names_first=False,
 )
 _CORE_EVENT = Rules(
+    name_rule=path_segment,
     allow_create_on_update=True,
     validate=_validate_legacy,
     fields=_fields("involvedObject", "reportingComponent"),
@@ -185,6 +186,7 @@ _CORE_EVENT = Rules(
 RULES: Mapping[str, Rules] = {
     "core.Event": _CORE_EVENT,
     "Event": Rules(
+        name_rule=path_segment,
         allow_create_on_update=True,
         validate=_validate_new_event,
         validate_update=_validate_new_update,

@@ -22,6 +22,7 @@ from kubewright.local.apiserver.crd.printer_columns import PrinterColumns
 from kubewright.local.apiserver.crd.ratcheting import drop_unchanged
 from kubewright.local.apiserver.crd.scale_mapping import validate_scale
 from kubewright.local.apiserver.crd.structural_schema import StructuralSchema
+from kubewright.local.apiserver.crd.typed_nulls import find_nulls
 from kubewright.local.apiserver.crd.violation import Violation
 from kubewright.local.apiserver.field_error import invalid
 from kubewright.local.apiserver.kind import Column, Decoded, ScaleMapping
@@ -107,6 +108,10 @@ class CustomStrategy:
                 message = f"{what} cannot be handled as a {resource.kind}: {error}"
                 raise BadRequest(message, None) from error
         return Decoded(obj, tuple(unknown))
+
+    def find_nulls(self, obj: Object) -> list[Cause]:
+        """Return the nulls of an applied object that its schema does not allow."""
+        return [violation.to_cause() for violation in find_nulls(self.schema, obj)]
 
     def default(self, obj: Object) -> None:
         """Fill in the schema's defaults and drop nulls that it does not allow, in place."""

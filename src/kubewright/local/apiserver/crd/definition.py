@@ -64,10 +64,8 @@ def version_parts(spec: Mapping[str, Any], part: str) -> Iterator[tuple[str, Any
             yield f"spec.versions[{index}].{part}", version[part]
 
 
-def show_versions(versions: list[Mapping[str, Any]] | None) -> list[Object] | None:
+def show_versions(versions: list[Mapping[str, Any]]) -> list[Object]:
     """Return versions as messages print them: in the fields of the server's internal type."""
-    if versions is None:
-        return None
     return [
         {
             "Name": version.get("name") or "",

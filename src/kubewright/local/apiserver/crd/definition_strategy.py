@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from kubewright.api.conditions import is_condition_true
 from kubewright.api.errors import Cause
 from kubewright.api.resource import Object
 from kubewright.local.apiserver.crd.definition import default_definition, set_stored_version
@@ -33,6 +34,16 @@ _CREATED_AT = Column(
         "https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md"
         "#metadata"
     ),
+)
+
+
+_SCOPE = Column("Scope", description="Cluster/Namespaced")
+_VERSIONS = Column("Versions", description="Served versions")
+_WIDE = (
+    Column("Group", description="API group", priority=1),
+    Column("Kind", description="CustomResource kind", priority=1),
+    Column("ShortNames", description="Short names", priority=1),
+    Column("Established", "boolean", description="Established status", priority=1),
 )
 
 
@@ -110,12 +121,29 @@ class CRDStrategy:
 
     def columns(self) -> list[Column]:
         """Return the Table columns."""
-        return [self._builtin.columns()[0], _CREATED_AT]
+        return [self._builtin.columns()[0], _SCOPE, _VERSIONS, _CREATED_AT, *_WIDE]
 
     def cells(self, obj: Object, now: datetime) -> list[Any]:
         """Return the Table cells of a definition."""
         metadata = obj["metadata"]
-        return [metadata.get("name", ""), metadata.get("creationTimestamp")]
+        spec = obj["spec"]
+        names = spec.get("names") or {}
+        return [
+            metadata.get("name", ""),
+            spec.get("scope", ""),
+            ",".join(_shown_versions(spec)),
+            metadata.get("creationTimestamp"),
+            spec.get("group", ""),
+            names.get("kind", ""),
+            ",".join(names.get("shortNames") or ()),
+            is_condition_true(obj, "Established"),
+        ]
+
+
+def _shown_versions(spec: Mapping[str, Any]) -> Iterator[str]:
+    for version in spec.get("versions") or ():
+        if version.get("served"):
+            yield version["name"] + ("(storage)" if version.get("storage") else "")
 
 
 def _doubts_of(crd: Object) -> Iterator[str]:

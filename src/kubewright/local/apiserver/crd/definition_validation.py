@@ -156,7 +156,7 @@ def _validate_versions(spec: Mapping[str, Any]) -> list[Cause]:
         if faults := check_dns_1035_label(name):
             causes.append(invalid(f"spec.versions[{index}].name", name, ",".join(faults)))
         causes += validate_deprecation(version, f"spec.versions[{index}]")
-    shown = show_versions(versions)
+    shown = None if versions is None else show_versions(entries)
     names = [version.get("name") for version in entries]
     if len(set(names)) != len(names):
         causes.append(invalid("spec.versions", shown, "must contain unique version names"))

@@ -5,7 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from kubewright.local.apiserver.crd.structural_schema import StructuralSchema
-from kubewright.local.apiserver.crd.violation import ROOT, Path, Violation, format_path, type_invalid
+from kubewright.local.apiserver.crd.violation import (
+    ROOT,
+    Path,
+    Violation,
+    format_path,
+    type_invalid,
+)
 
 
 def find_nulls(schema: StructuralSchema, value: Any) -> list[Violation]:

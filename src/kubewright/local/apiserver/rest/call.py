@@ -74,8 +74,8 @@ class Call:
         return Conflict.of(resource.group, resource.plural, self.name, message)
 
     def invalid(self, name: str, causes: list[Cause]) -> Invalid:
-        """Build the answer for an object that breaks rules of its kind."""
-        resource = self.kind.resource
+        """Build the answer for an object that breaks rules of its kind, under its stored group."""
+        resource = self.kind.stored_as
         return Invalid.of(resource.group, resource.kind, name, causes)
 
     def answer(self, status: int, raw: bytes) -> Response:

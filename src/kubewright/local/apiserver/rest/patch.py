@@ -178,9 +178,20 @@ def decode_patched(call: Call, options: WriteOptions, value: Any, body: Body) ->
             if warning not in call.request.warnings:
                 call.request.warnings.append(warning)
     obj = decoded.obj
+    _check_kind(call, value)
     keep_manager_reset(obj, value)
     strategy.default(obj)
     return obj
+
+
+def _check_kind(call: Call, value: Object) -> None:
+    """Refuse a patch that makes a built-in object one of another kind or version."""
+    resource = call.kind.resource
+    if call.kind.is_custom:
+        return
+    found = (value.get("apiVersion"), value.get("kind"))
+    if found != (resource.api_version, resource.kind):
+        raise _refused(value, f"unable to convert to {resource.api_version}, {resource.kind}")
 
 
 def _refused(value: Any, problem: str) -> Invalid:

@@ -6,7 +6,7 @@ import json
 from dataclasses import replace
 from typing import Any
 
-from kubewright.api.errors import Cause, Invalid, Unauthorized
+from kubewright.api.errors import BadRequest, Cause, Invalid, Unauthorized
 from kubewright.api.resource import Object, Resource
 from kubewright.api.time import format_time
 from kubewright.local.apiserver.apply.apply import track_update
@@ -70,7 +70,10 @@ class Reviewer:
                 spec.get("user") or "", tuple(spec.get("groups") or ()), spec.get("uid", ""), extra
             )
         info, path = _info(spec)
-        return {"allowed": self._authorizer.allows(user, info, path)}
+        status: Object = {"allowed": self._authorizer.allows(user, info, path)}
+        if status["allowed"] and (reason := self._authorizer.reason(user, info, path)):
+            status["reason"] = reason
+        return status
 
     def _rules(self, user: User, namespace: str) -> Object:
         """Return what a user may do in a namespace, as far as rules say it."""
@@ -84,6 +87,8 @@ class Reviewer:
     def _token(self, spec: Object) -> Object:
         wanted = tuple(spec.get("audiences") or (ISSUER,))
         token = spec.get("token") or ""
+        if not token:
+            raise BadRequest("token is required for TokenReview in authentication", None)
         claims = self._issuer.read(token) if self._issuer else None
         if claims is not None:
             shared = [audience for audience in wanted if audience in claims.audiences]

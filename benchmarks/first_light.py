@@ -169,6 +169,7 @@ async def create_many(server: Server) -> float:
 def started(command: list[str], folder: Path) -> Iterator[subprocess.Popen[bytes]]:
     """Start a server, and stop it in the end."""
     environment = {**os.environ, "XDG_STATE_HOME": str(folder / "state")}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # or the compiler is measured too
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
     try:

@@ -345,13 +345,13 @@ async def _start_launcher(
                 stderr=outputs[1],
             )
         try:
-            return await _handshake(ours, config)
+            return await _handshake(ours, config, launcher.pid)
         finally:
             launcher.kill()
             await launcher.wait()
 
 
-async def _handshake(channel: socket.socket, config: dict[str, Any]) -> Process:
+async def _handshake(channel: socket.socket, config: dict[str, Any], launcher: int) -> Process:
     """Give the launcher its configuration; return the command's process once it is executed."""
     loop = asyncio.get_running_loop()
     await loop.sock_sendall(channel, json.dumps(config).encode())
@@ -366,6 +366,10 @@ async def _handshake(channel: socket.socket, config: dict[str, Any]) -> Process:
         elif message == b"ready":
             command = Process.adopt(pid)
         else:
+            if command is None and pid not in (0, launcher):
+                # A process on the way failed: it is our child, and uncollected it would keep its
+                # pod's namespace from ending.
+                command = Process.adopt(pid)
             if command is not None:
                 await command.wait()
             text = message.decode(errors="replace").removeprefix("error ")

@@ -22,6 +22,7 @@ ROOMS = (
     "kubewright.local.node",
     "kubewright.local.store",
     "kubewright.runtime",
+    "kubewright.telemetry",
 )
 FROZEN = Path(__file__).parent / "public_names.txt"
 

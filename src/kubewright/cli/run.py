@@ -11,15 +11,20 @@ from typing import TYPE_CHECKING
 from kubewright.cli.command import Commands, add_command
 
 if TYPE_CHECKING:
-    from kubewright.client import Client
-    from kubewright.runtime import Manager, Operator
+    from kubewright.cli.probes import Probes
+    from kubewright.client import Client, KubeConfig
+    from kubewright.runtime import LeaderElection, Manager, Operator
 
 EXAMPLES = """\
   # Run the operator of a package against the current kubeconfig
   kubewright run memcached_operator
 
   # Run a single file in one namespace, installing its CRDs first
-  kubewright run my_operator.py --install-crds -n team-a"""
+  kubewright run my_operator.py --install-crds -n team-a
+
+  # Run one of several replicas in a cluster, with probes and metrics
+  kubewright run memcached_operator --leader-elect \\
+      --metrics-bind-address :8080 --health-probe-bind-address :8081"""
 
 _logger = logging.getLogger("kubewright")
 
@@ -44,27 +49,71 @@ def add_to(commands: Commands) -> None:
     parser.add_argument(
         "--install-crds", action="store_true", help="apply the operators' CRDs before they start"
     )
+    _add_manager_flags(parser)
     parser.add_argument(
         "-v", "--verbose", action="store_true", help="log every reconcile and request"
     )
+
+
+def _add_manager_flags(parser: argparse.ArgumentParser) -> None:
+    """Declare the flags that kubebuilder's and the Operator SDK's managers have."""
+    parser.add_argument(
+        "--leader-elect",
+        action="store_true",
+        help="work only while holding a Lease: of several replicas, one works",
+    )
+    parser.add_argument(
+        "--leader-election-id", metavar="NAME", help="the Lease (default: the operator's name)"
+    )
+    parser.add_argument(
+        "--leader-election-namespace",
+        metavar="NAMESPACE",
+        help="where the Lease is (default: the namespace of the kubeconfig, or of the pod)",
+    )
+    parser.add_argument(
+        "--metrics-bind-address",
+        metavar="ADDRESS",
+        default="0",
+        help="serve /metrics there, such as :8080 (default: 0, nowhere)",
+    )
+    parser.add_argument(
+        "--health-probe-bind-address",
+        metavar="ADDRESS",
+        default="0",
+        help="serve /healthz and /readyz there, such as :8081 (default: 0, nowhere)",
+    )
+    parser.add_argument(
+        "--max-concurrent-reconciles",
+        metavar="N",
+        type=_positive,
+        help="objects of a kind in work at once (default: as the operator says)",
+    )
+
+
+def _positive(text: str) -> int:
+    if text.isascii() and text.isdecimal() and int(text) > 0:
+        return int(text)
+    raise argparse.ArgumentTypeError(f"{text}: use a number from 1 on")
 
 
 def run(options: argparse.Namespace) -> int:
     """Run until SIGTERM or SIGINT, then finish the work in hand."""
     import asyncio  # here and not above: every other command would wait for it
 
+    from kubewright.cli.probes import Probes
     from kubewright.cli.program import load_operators
 
+    probes = Probes.parse(options.metrics_bind_address, options.health_probe_bind_address)
     logging.basicConfig(
         level=logging.DEBUG if options.verbose else logging.INFO,
         format="%(asctime)s %(levelname).1s %(name)s %(message)s",
         stream=sys.stderr,
     )
     operators = load_operators(options.module)
-    return asyncio.run(_run(operators, options))
+    return asyncio.run(_run(operators, probes, options))
 
 
-async def _run(operators: list[Operator], options: argparse.Namespace) -> int:
+async def _run(operators: list[Operator], probes: Probes, options: argparse.Namespace) -> int:
     from kubewright.client import KubeConfig, connect
     from kubewright.runtime.signals import run_until_signal
 
@@ -72,25 +121,52 @@ async def _run(operators: list[Operator], options: argparse.Namespace) -> int:
     async with connect(config) as client:
         # Fail now, with a sentence, where the kubeconfig points nowhere.
         await client.request("GET", "/version")
-        await run_until_signal(_run_manager(operators, client, options))
+        probes.measure(client, config.server)
+        election = _build_election(operators, config, options)
+        await run_until_signal(_run_manager(operators, client, probes, election, options))
     return 0
 
 
+def _build_election(
+    operators: list[Operator], config: KubeConfig, options: argparse.Namespace
+) -> LeaderElection | None:
+    if not options.leader_elect:
+        return None
+    from kubewright.runtime import LeaderElection
+
+    return LeaderElection(
+        options.leader_election_id or "-".join(operator.name for operator in operators),
+        options.leader_election_namespace or config.namespace,
+    )
+
+
 async def _run_manager(
-    operators: list[Operator], client: Client, options: argparse.Namespace
+    operators: list[Operator],
+    client: Client,
+    probes: Probes,
+    election: LeaderElection | None,
+    options: argparse.Namespace,
 ) -> None:
     import asyncio
 
     from kubewright.runtime import Manager
 
-    manager = Manager(client, namespaces=options.namespaces)
-    for operator in operators:
-        if options.install_crds:
-            await operator.ensure_crds(client)
-        operator.add_to(manager)
-    async with asyncio.TaskGroup() as group:
-        group.create_task(_announce(manager, operators))
-        group.create_task(manager.run())
+    manager = Manager(
+        client,
+        namespaces=options.namespaces,
+        leader_election=election,
+        max_concurrent_reconciles=options.max_concurrent_reconciles,
+        observer=probes.metrics,
+    )
+    # Probes are answered from the first moment to the last: the drain at the end, too.
+    async with probes.serve(manager):
+        for operator in operators:
+            if options.install_crds:
+                await operator.ensure_crds(client)
+            operator.add_to(manager)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(_announce(manager, operators))
+            group.create_task(manager.run())
 
 
 async def _announce(manager: Manager, operators: list[Operator]) -> None:

@@ -1,0 +1,30 @@
+"""Telemetry: metrics under controller-runtime's names, health and readiness, and their server.
+
+Nothing below this room knows of it. Metrics need prometheus-client, which is loaded with `Metrics`.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kubewright.telemetry.endpoints import Answer, BindAddress, serve_endpoints
+    from kubewright.telemetry.health import Health
+    from kubewright.telemetry.metrics import Metrics
+
+__all__ = ["Answer", "BindAddress", "Health", "Metrics", "serve_endpoints"]
+
+# Names load at first use: whoever serves no metrics does not wait for prometheus-client.
+_MODULES = {
+    "endpoints": ("Answer", "BindAddress", "serve_endpoints"),
+    "health": ("Health",),
+    "metrics": ("Metrics",),
+}
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)

@@ -1,0 +1,97 @@
+"""Whether a process is alive, and whether its caches follow the API server."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from datetime import timedelta
+from typing import Protocol
+
+from kubewright.api.errors import KubewrightError
+from kubewright.telemetry.endpoints import Answer
+
+PATIENCE = timedelta(seconds=60)
+
+
+class Follower(Protocol):
+    """What is known of a reflector: see `kubewright.cache.reflector.Reflector`."""
+
+    @property
+    def failure(self) -> KubewrightError | None:
+        """Why it is behind; None while it follows the server."""
+        ...
+
+    @property
+    def last_contact(self) -> float | None:
+        """When the server last said something, in monotonic seconds."""
+        ...
+
+
+class Watched(Protocol):
+    """The part of a cache that tells how its reflectors are."""
+
+    @property
+    def reflectors(self) -> Sequence[Follower]:
+        """The reflectors that feed the stores."""
+        ...
+
+
+class Checked(Protocol):
+    """The part of a manager that probes ask."""
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether all caches are synced: the workers run, or stand by for the leadership."""
+        ...
+
+    @property
+    def cache(self) -> Watched:
+        """The cache that all controllers share."""
+        ...
+
+
+class Health:
+    """Answer the probes of a kubelet for a manager.
+
+    Alive is what answers: a blocked event loop does not. Ready is a manager whose caches are synced
+    and follow the API server. A replica that stands by for the leadership is ready, else a rolling
+    update would never end. A watch is behind when probes found it failing, with no word from the
+    server in between, over `patience`; a silent but standing watch is not.
+    """
+
+    def __init__(
+        self, manager: Checked, *, monotonic: Callable[[], float], patience: timedelta = PATIENCE
+    ) -> None:
+        self._manager = manager
+        self._monotonic = monotonic
+        self._patience = patience.total_seconds()
+        self._failing: dict[Follower, tuple[float | None, float]] = {}
+
+    def alive(self) -> Answer:
+        """Answer `/healthz`."""
+        return Answer(200, "ok")
+
+    def ready(self) -> Answer:
+        """Answer `/readyz`; what keeps the manager from being ready is in the body."""
+        problems = self.find_problems()
+        return Answer(500, "\n".join(problems) + "\n") if problems else Answer(200, "ok")
+
+    def find_problems(self) -> list[str]:
+        """Return one sentence for each reason not to be ready."""
+        reflectors = self._manager.cache.reflectors
+        if self._manager.is_ready:
+            return [*self._find_behind(reflectors)]
+        reasons = [f"{each}: {each.failure}" for each in reflectors if each.failure is not None]
+        return ["the caches are not synced", *reasons]
+
+    def _find_behind(self, reflectors: Iterable[Follower]) -> Iterable[str]:
+        now = self._monotonic()
+        failing = [each for each in reflectors if each.failure is not None]
+        before = self._failing
+        self._failing = {}
+        for each in failing:
+            contact, since = before.get(each, (each.last_contact, now))
+            if contact != each.last_contact:
+                since = now
+            self._failing[each] = (each.last_contact, since)
+            if now - since >= self._patience:
+                yield f"{each} is behind for {now - since:.0f} s: {each.failure}"

@@ -1,0 +1,89 @@
+"""Ready is what is synced and follows the API server; a short gap is forgiven."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from kubewright.api.errors import KubewrightError, TransportError
+from kubewright.telemetry.health import Health
+
+
+@dataclass(eq=False)
+class Follower:
+    failure: KubewrightError | None = None
+    last_contact: float | None = 0.0
+
+    def __str__(self) -> str:
+        return "reflector of pods"
+
+
+@dataclass
+class Cache:
+    reflectors: list[Follower] = field(default_factory=lambda: [Follower()])
+
+
+@dataclass
+class Manager:
+    is_ready: bool = True
+    cache: Cache = field(default_factory=Cache)
+    now: float = 1000.0
+
+    @property
+    def follower(self) -> Follower:
+        return self.cache.reflectors[0]
+
+    def fail(self) -> None:
+        self.follower.failure = TransportError("refused")
+
+
+def test_a_silent_watch_that_stands_is_ready() -> None:
+    manager = Manager()
+    health = Health(manager, monotonic=lambda: manager.now)
+
+    manager.now = 5000.0
+
+    assert (health.ready().status, health.ready().text) == (200, "ok")
+
+
+def test_says_what_keeps_the_caches_from_being_synced() -> None:
+    manager = Manager(is_ready=False)
+    manager.fail()
+
+    answer = Health(manager, monotonic=lambda: manager.now).ready()
+
+    assert answer.status == 500
+    assert answer.text == "the caches are not synced\nreflector of pods: refused\n"
+
+
+def test_a_watch_that_fails_for_a_minute_is_unready_until_it_follows() -> None:
+    manager = Manager()
+    health = Health(manager, monotonic=lambda: manager.now)
+    manager.fail()
+    assert health.ready().status == 200
+
+    manager.now += 59.9
+    assert health.ready().status == 200
+    manager.now += 0.1
+    assert health.ready().text == "reflector of pods is behind for 60 s: refused\n"
+
+    manager.follower.failure = None
+    assert health.ready().status == 200
+
+
+def test_two_short_gaps_do_not_add_up() -> None:
+    manager = Manager()
+    health = Health(manager, monotonic=lambda: manager.now)
+    manager.fail()
+    health.ready()
+
+    # Between two probes it followed the server, and broke again.
+    manager.follower.last_contact = manager.now + 30
+    manager.now += 70
+
+    assert health.ready().status == 200
+
+
+def test_alive_while_unready() -> None:
+    manager = Manager(is_ready=False)
+
+    assert Health(manager, monotonic=lambda: manager.now).alive().status == 200

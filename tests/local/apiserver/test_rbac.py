@@ -105,3 +105,53 @@ async def test_rules_reviews_tell_what_is_held(guarded: Caller) -> None:
     path = "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews"
     reply = await guarded("POST", path, {"spec": {"namespace": "default"}}, user=ALICE)
     assert rule("list") in reply.body["status"]["resourceRules"]
+
+
+async def test_nobody_grants_more_than_he_holds(guarded: Caller) -> None:
+    roles = {
+        "apiGroups": ["rbac.authorization.k8s.io"],
+        "resources": ["roles"],
+        "verbs": ["create"],
+    }
+    await grant(guarded, rule("get"), roles)
+    path = f"{RBAC}/namespaces/default/roles"
+    same = {"metadata": {"name": "same"}, "rules": [rule("get")]}
+    assert (await guarded("POST", path, same, user=ALICE)).status == 201
+    more = {"metadata": {"name": "more"}, "rules": [rule("get", "delete")]}
+    reply = await guarded("POST", path, more, user=ALICE)
+    assert reply.status == 403
+    assert reply.body["message"].endswith(
+        '\n{APIGroups:[""], Resources:["configmaps"], Verbs:["delete"]}'
+    )
+
+
+async def test_binding_a_role_grants_what_it_holds(guarded: Caller) -> None:
+    group = "rbac.authorization.k8s.io"
+    own = {"apiGroups": [group], "resources": ["rolebindings"], "verbs": ["create"]}
+    await grant(guarded, own)
+    path = f"{RBAC}/namespaces/default/rolebindings"
+    reference = {"apiGroup": group, "kind": "ClusterRole", "name": "cluster-admin"}
+    body = {"metadata": {"name": "b"}, "roleRef": reference, "subjects": []}
+    assert (await guarded("POST", path, body, user=ALICE)).status == 403
+    body["roleRef"] = {**reference, "kind": "Role", "name": "none"}
+    assert (await guarded("POST", path, body, user=ALICE)).status == 404
+    body["roleRef"] = {**reference, "kind": "Role", "name": "r"}
+    assert (await guarded("POST", path, body, user=ALICE)).status == 201
+
+
+async def test_a_labelled_role_joins_the_aggregated_one(guarded: Caller) -> None:
+    reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"}
+    subject = {"apiGroup": reference["apiGroup"], "kind": "User", "name": "alice"}
+    body = {"metadata": {"name": "b"}, "roleRef": reference, "subjects": [subject]}
+    await guarded("POST", f"{RBAC}/namespaces/default/rolebindings", body)
+    pods = "/api/v1/namespaces/default/pods"
+    assert (await guarded("GET", pods, user=ALICE)).status == 200
+    secrets = "/api/v1/namespaces/default/secrets"
+    assert (await guarded("GET", secrets, user=ALICE)).status == 403
+    labels = {"rbac.authorization.k8s.io/aggregate-to-view": "true"}
+    role = {
+        "metadata": {"name": "secret-view", "labels": labels},
+        "rules": [rule("list", resources="secrets")],
+    }
+    assert (await guarded("POST", f"{RBAC}/clusterroles", role)).status == 201
+    assert (await guarded("GET", secrets, user=ALICE)).status == 200

@@ -57,8 +57,8 @@ def host_path() -> dict[str, Any]:
         (
             pod({"seLinuxOptions": {"type": "x", "user": "u"}}),
             (
-                'seLinuxOptions (container "c" set forbidden securityContext.seLinuxOptions: type "x"; '
-                "user may not be set)"
+                'seLinuxOptions (container "c" set forbidden securityContext.seLinuxOptions: '
+                'type "x"; user may not be set)'
             ),
         ),
         (

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.local.apiserver.caller import CONFIG_MAPS, Caller
+from tests.local.apiserver.caller import CONFIG_MAPS, Caller, Reply
 
 DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
 MERGE = "application/merge-patch+json"
@@ -112,3 +112,36 @@ async def test_scale_reads_and_writes_replicas(call: Caller) -> None:
     assert scale.body["status"] == {"replicas": 0, "selector": "app=x"}
     await call("PATCH", f"{DEPLOYMENTS}/a/scale", {"spec": {"replicas": 4}}, content_type=MERGE)
     assert (await call("GET", f"{DEPLOYMENTS}/a")).body["spec"]["replicas"] == 4
+
+
+async def test_a_signing_request_is_approved_once_and_for_ever(call: Caller) -> None:
+    path = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
+    spec = {"request": "eA==", "signerName": "example.com/s", "usages": ["client auth"]}
+    await call("POST", path, {"metadata": {"name": "r"}, "spec": spec})
+    merge = "application/merge-patch+json"
+
+    async def decide(*conditions: dict[str, str]) -> Reply:
+        body = {"status": {"conditions": list(conditions)}}
+        return await call("PATCH", f"{path}/r/approval", body, content_type=merge)
+
+    approved = {"type": "Approved", "status": "True", "reason": "Known"}
+    denied = {"type": "Denied", "status": "True"}
+    assert (await decide({**approved, "status": "False"})).status == 422
+    assert (await decide(approved, denied)).status == 422
+    reply = await decide(approved)
+    assert reply.status == 200
+    assert reply.body["status"]["conditions"][0]["lastUpdateTime"]
+    assert "may not remove" in (await decide()).body["message"]
+
+
+async def test_resizing_a_pod_is_refused_by_name(call: Caller) -> None:
+    namespace = "/api/v1/namespaces/default"
+    await call("POST", f"{namespace}/serviceaccounts", {"metadata": {"name": "default"}})
+    container = {"name": "c", "image": "i"}
+    pod = {"metadata": {"name": "p"}, "spec": {"containers": [container]}}
+    await call("POST", f"{namespace}/pods", pod)
+    more = {"spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]}}
+    strategic = "application/strategic-merge-patch+json"
+    reply = await call("PATCH", f"{namespace}/pods/p/resize", more, content_type=strategic)
+    assert reply.status == 422
+    assert "without support for resize" in reply.body["message"]

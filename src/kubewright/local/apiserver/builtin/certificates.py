@@ -17,9 +17,16 @@ from kubewright.local.apiserver.builtin.table import (
     format_duration,
     format_labels,
 )
-from kubewright.local.apiserver.field_error import forbidden, invalid, required
+from kubewright.local.apiserver.field_error import (
+    duplicate,
+    forbidden,
+    invalid,
+    not_supported,
+    required,
+)
 
 _LEAST_SECONDS = 600
+_CERTAIN = ("Approved", "Denied", "Failed")
 _LEGACY = "kubernetes.io/legacy-unknown"
 
 
@@ -57,6 +64,28 @@ def _validate_status(obj: Object, old: Object) -> list[Cause]:
         forbidden("status.conditions", f'updates may not add a condition of type "{kind}"')
         for kind in sorted(decided(obj) - decided(old))
     ]
+
+
+def validate_conditions(obj: Object) -> list[Cause]:
+    """Return what is wrong with the conditions of a signing request."""
+    causes: list[Cause] = []
+    conditions = (obj.get("status") or {}).get("conditions") or []
+    types = [condition.get("type") or "" for condition in conditions]
+    for index, condition in enumerate(conditions):
+        field, kind, status = f"status.conditions[{index}]", types[index], condition.get("status")
+        if not kind:
+            causes.append(required(f"{field}.type"))
+        if not status:
+            causes.append(required(f"{field}.status"))
+        elif kind in _CERTAIN and status != "True":
+            causes.append(not_supported(f"{field}.status", status, ("True",)))
+        if kind in types[:index]:
+            causes.append(duplicate(f"{field}.type", kind))
+    if {"Approved", "Denied"} <= set(types):
+        both = [f'conditions[{{"type": "{kind}"}}]' for kind in ("Approved", "Denied")]
+        detail = f"must specify at most one of: {', '.join(f'`{name}`' for name in both)}"
+        causes.append(invalid("status.conditions", f"{{{', '.join(both)}}}", detail))
+    return causes
 
 
 def _state(obj: Object) -> str:

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
-from kubewright.local.apiserver.exchange import Verb
+from collections.abc import Callable
+from dataclasses import replace
+
+from kubewright.api.time import format_time
+from kubewright.local.apiserver.builtin.certificate_approval import ApprovalStrategy
+from kubewright.local.apiserver.builtin.pod_resize import ResizeStrategy
+from kubewright.local.apiserver.exchange import Answer, Verb
+from kubewright.local.apiserver.kind import Strategy
 from kubewright.local.apiserver.node_proxy import NodeProxy
 from kubewright.local.apiserver.rest.binding import bind
+from kubewright.local.apiserver.rest.call import Call
 from kubewright.local.apiserver.rest.eviction import evict
 from kubewright.local.apiserver.rest.finalize import finalize
 from kubewright.local.apiserver.rest.get import get
@@ -21,7 +29,16 @@ from kubewright.local.apiserver.rest.token_request import build_token_handler
 from kubewright.local.apiserver.rest.update import update
 from kubewright.local.apiserver.tokens import TokenIssuer
 
-_PART = ("approval", "ephemeralcontainers", "resize")
+BuildStrategy = Callable[[Call], Strategy]
+
+
+def _ruled(handler: Handler, build: BuildStrategy) -> Handler:
+    """Return a handler that goes by other rules than those of the kind as a whole."""
+
+    async def run(call: Call) -> Answer:
+        return await handler(replace(call, kind=replace(call.kind, strategy=build(call))))
+
+    return run
 
 
 def build_subresources(
@@ -46,10 +63,15 @@ def build_subresources(
     for name, handler in connections.items():
         for verb in (Verb.GET, Verb.CREATE):
             handlers[(name, verb)] = handler
-    for name in _PART:
+    parts: dict[str, BuildStrategy | None] = {
+        "approval": lambda call: ApprovalStrategy(call.kind, format_time(call.backend.now())),
+        "ephemeralcontainers": None,
+        "resize": lambda call: ResizeStrategy(call.kind),
+    }
+    for name, build in parts.items():
         handlers[(name, Verb.GET)] = get
-        handlers[(name, Verb.UPDATE)] = update
-        handlers[(name, Verb.PATCH)] = patch
+        handlers[(name, Verb.UPDATE)] = update if build is None else _ruled(update, build)
+        handlers[(name, Verb.PATCH)] = patch if build is None else _ruled(patch, build)
     if issuer is not None:
         handlers[("token", Verb.CREATE)] = build_token_handler(issuer)
     return handlers

@@ -5,6 +5,7 @@ import json
 import ssl
 from pathlib import Path
 
+import pytest
 from tests.local.apiserver.caller import CONFIG_MAPS, Caller
 
 from kubewright.local.apiserver import ServerOptions, User, serve
@@ -146,3 +147,27 @@ async def test_openapi_v2_is_readable_where_a_client_misses_a_kind(call: Caller)
     protobuf = await call("GET", "/openapi/v2", accept=accept)
     assert protobuf.content_type == "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
     assert protobuf.body.startswith("\n\x032.0")
+
+
+@pytest.mark.parametrize("path", ["pods/p/attach", "pods/p/proxy", "pods/p/proxy/healthz"])
+async def test_refuses_by_name_what_it_does_not_carry(call: Caller, path: str) -> None:
+    namespace = "/api/v1/namespaces/default"
+    await call("POST", f"{namespace}/serviceaccounts", {"metadata": {"name": "default"}})
+    pod = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    await call("POST", f"{namespace}/pods", pod)
+    reply = await call("GET", f"{namespace}/{path}")
+    assert reply.status == 501
+    assert "/".join(path.split("/")[::2][:2]) in reply.body["message"]
+
+
+async def test_refuses_aggregated_apis(call: Caller) -> None:
+    spec = {
+        "group": "x.io",
+        "version": "v1",
+        "groupPriorityMinimum": 100,
+        "versionPriority": 100,
+        "service": {"namespace": "default", "name": "s"},
+    }
+    body = {"metadata": {"name": "v1.x.io"}, "spec": spec}
+    reply = await call("POST", "/apis/apiregistration.k8s.io/v1/apiservices", body)
+    assert reply.status == 501

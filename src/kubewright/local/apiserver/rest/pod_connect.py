@@ -46,10 +46,10 @@ def build_forward_handler(proxy: NodeProxy) -> Handler:
 
 
 async def refuse_connect(call: Call) -> Answer:
-    """Refuse by name what is not carried into pods."""
+    """Refuse by name what is not carried into pods, services and nodes."""
     call.read()
     raise NotImplementedByServer(
-        f"pods/{call.info.subresource} is not supported by this API server", None
+        f"{call.info.resource_path} is not supported by this API server", None
     )
 
 

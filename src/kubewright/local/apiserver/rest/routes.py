@@ -72,8 +72,10 @@ def find_handler(kind: ServedKind, info: RequestInfo, method: str, others: Subre
         NotFound: the path names no resource or subresource.
         MethodNotAllowed: it names one that does not take the method.
     """
-    if method == "HEAD" or len(info.parts) > 3:
-        raise method_not_allowed() if len(info.parts) <= 3 else missing_resource()
+    # A proxy's path goes on behind it.
+    is_deep = len(info.parts) > 3 and info.subresource != "proxy"
+    if method == "HEAD" or is_deep:
+        raise missing_resource() if is_deep else method_not_allowed()
     namespaced = kind.resource.namespaced
     own_namespace = bool(info.namespace) and info.resource != "namespaces"
     if namespaced and info.name and not info.namespace:

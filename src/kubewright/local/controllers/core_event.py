@@ -10,13 +10,12 @@ import dataclasses
 import logging
 
 from kubewright.api import builtin
-from kubewright.api.errors import KubewrightError, NotFound
+from kubewright.api.errors import KubewrightError, NamespaceTerminating, NotFound
 from kubewright.api.resource import NamespacedName, Object
 from kubewright.api.time import format_time
 from kubewright.client.client import Client
 from kubewright.client.clock import Clock
 from kubewright.client.requests import PatchType
-from kubewright.local.controllers.namespace_termination import is_namespace_terminating
 from kubewright.runtime.alarm import Alarm
 from kubewright.runtime.context import Context
 from kubewright.runtime.controller import Reconcile
@@ -70,7 +69,7 @@ class CoreEventBroadcaster:
             # Events expire after an hour, and namespaces go away.
             self._correlator.drop(series)
         except KubewrightError as error:
-            if not is_namespace_terminating(error):
+            if not isinstance(error, NamespaceTerminating):
                 _logger.warning("an Event about %s was not written: %s", series.key, error)
             self._correlator.drop(series)
         else:

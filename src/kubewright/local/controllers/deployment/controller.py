@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from kubewright.api import builtin
-from kubewright.api.errors import AlreadyExists, APIError, NotFound
+from kubewright.api.errors import AlreadyExists, APIError, NamespaceTerminating, NotFound
 from kubewright.api.metadata import controller_of
 from kubewright.api.resource import NamespacedName, Object
 from kubewright.cache.cache import Cache
@@ -25,7 +25,6 @@ from kubewright.local.controllers.deployment.rollout import (
 )
 from kubewright.local.controllers.deployment.template_hash import is_same_template
 from kubewright.local.controllers.label_selector import LabelSelector
-from kubewright.local.controllers.namespace_termination import is_namespace_terminating
 from kubewright.local.controllers.ownership import (
     apply_ownership,
     find_candidates,
@@ -128,7 +127,7 @@ async def _create(
         # Either the store is behind, or the count of collisions gives another name next time.
         raise
     except APIError as error:
-        if is_namespace_terminating(error):
+        if isinstance(error, NamespaceTerminating):
             return
         message = f'Failed to create new replica set "{replica_set.name}": {error}'
         failed = statuses.build_condition(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kubewright.api import builtin
-from kubewright.api.errors import KubewrightError, NotFound
+from kubewright.api.errors import NamespaceTerminating, NotFound
 from kubewright.api.resource import NamespacedName, Object
 from kubewright.cache.cache import Cache
 from kubewright.cache.entry import Entry
@@ -30,7 +30,6 @@ from kubewright.local.controllers.endpoints.subsets import (
 )
 from kubewright.local.controllers.endpoints.subsets import build_endpoints, is_same_endpoints
 from kubewright.local.controllers.label_selector import LabelSelector
-from kubewright.local.controllers.namespace_termination import is_namespace_terminating
 from kubewright.runtime.context import Context
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.result import Result
@@ -114,10 +113,8 @@ async def _apply_plan(ctx: Context, plan: SlicePlan) -> None:
             await ctx.create(obj)
         for obj in plan.update:
             await ctx.replace(obj)
-    except KubewrightError as error:
-        if is_namespace_terminating(error):
-            return
-        raise
+    except NamespaceTerminating:
+        return
     for obj in plan.delete:
         await _delete(ctx, obj)
 
@@ -139,9 +136,8 @@ async def reconcile_endpoints(key: NamespacedName, ctx: Context) -> Result | Non
             await ctx.create(wanted)
         elif not is_same_endpoints(before, wanted):
             await ctx.replace(wanted)
-    except KubewrightError as error:
-        if not is_namespace_terminating(error):
-            raise
+    except NamespaceTerminating:
+        return None
     return None
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from kubewright.api import builtin
-from kubewright.api.errors import KubewrightError, NotFound
+from kubewright.api.errors import NamespaceTerminating, NotFound
 from kubewright.api.metadata import build_owner_reference
 from kubewright.api.resource import NamespacedName, Object
 from kubewright.cache.entry import Entry
@@ -17,7 +17,6 @@ from kubewright.local.controllers.endpoints.backend import (
 from kubewright.local.controllers.endpoints.slices import MANAGED_BY, SERVICE_NAME
 from kubewright.local.controllers.endpoints.subsets import CONTROLLER as ENDPOINTS_CONTROLLER
 from kubewright.local.controllers.endpoints.subsets import MANAGED_BY as ENDPOINTS_MANAGED_BY
-from kubewright.local.controllers.namespace_termination import is_namespace_terminating
 from kubewright.runtime.context import Context
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.result import Result
@@ -67,11 +66,8 @@ async def reconcile(key: NamespacedName, ctx: Context) -> Result | None:
             await ctx.create(mirror)
         for obj in existing[len(wanted) :]:
             await ctx.delete(ENDPOINT_SLICE, NamespacedName.of(obj), uid=obj["metadata"]["uid"])
-    except NotFound:
+    except (NotFound, NamespaceTerminating):
         return None
-    except KubewrightError as error:
-        if not is_namespace_terminating(error):
-            raise
     return None
 
 

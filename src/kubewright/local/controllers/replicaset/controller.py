@@ -6,12 +6,17 @@ import asyncio
 from collections.abc import Sequence
 
 from kubewright.api import builtin
-from kubewright.api.errors import AlreadyExists, Conflict, KubewrightError, NotFound
+from kubewright.api.errors import (
+    AlreadyExists,
+    Conflict,
+    KubewrightError,
+    NamespaceTerminating,
+    NotFound,
+)
 from kubewright.api.metadata import controller_of
 from kubewright.api.resource import NamespacedName, Object
 from kubewright.local.controllers.core_event import with_recorder
 from kubewright.local.controllers.label_selector import LabelSelector
-from kubewright.local.controllers.namespace_termination import is_namespace_terminating
 from kubewright.local.controllers.ownership import (
     apply_ownership,
     find_candidates,
@@ -135,7 +140,7 @@ class ReplicaSetReconciler:
             self._used[metadata["uid"]] = max(highest, self._used.get(metadata["uid"], -1))
             errors = [error for _, error in results if error is not None]
             if errors:
-                return None if is_namespace_terminating(errors[0]) else errors[0]
+                return None if isinstance(errors[0], NamespaceTerminating) else errors[0]
         return None
 
 
@@ -149,7 +154,7 @@ async def _create_pod(
         # The store is behind: the pod is ours and will appear, or the name will be seen as taken.
         return name, error
     except KubewrightError as error:
-        if not is_namespace_terminating(error):
+        if not isinstance(error, NamespaceTerminating):
             note = f"Error creating: {error}"
             ctx.recorder.event(replica_set, "Warning", "FailedCreate", note)
         return name, error

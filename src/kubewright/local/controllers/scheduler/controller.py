@@ -6,12 +6,11 @@ from collections.abc import Iterable
 
 from kubewright.api import builtin
 from kubewright.api.conditions import find_condition
-from kubewright.api.errors import Conflict, KubewrightError, NotFound
+from kubewright.api.errors import Conflict, NamespaceTerminating, NotFound
 from kubewright.api.resource import NamespacedName, Object
 from kubewright.api.time import format_time
 from kubewright.cache.cache import Cache
 from kubewright.cache.entry import Change, ChangeType, Entry
-from kubewright.local.controllers.namespace_termination import is_namespace_terminating
 from kubewright.local.controllers.pod import (
     build_condition_patch,
     is_pod_finished,
@@ -143,7 +142,7 @@ class Scheduler:
             return
         except BaseException as error:
             self._state.forget(key)
-            if isinstance(error, KubewrightError) and is_namespace_terminating(error):
+            if isinstance(error, NamespaceTerminating):
                 return
             raise
         note = f"Successfully assigned {key} to {node}"

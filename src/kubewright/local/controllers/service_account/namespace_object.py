@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from kubewright.api import builtin
-from kubewright.api.errors import AlreadyExists, Forbidden, NotFound
+from kubewright.api.errors import AlreadyExists, NamespaceTerminating, NotFound
 from kubewright.api.resource import NamespacedName, Object, Resource
 from kubewright.cache.cache import Cache
 from kubewright.cache.entry import Change
-from kubewright.local.controllers.namespace_termination import is_namespace_terminating
 from kubewright.runtime.context import Context
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.result import Result
@@ -108,7 +107,6 @@ class _Keeper:
         except (AlreadyExists, NotFound):
             # The store is behind; what it is about to see brings the next look.
             return None
-        except Forbidden as error:
-            if not is_namespace_terminating(error):
-                raise
+        except NamespaceTerminating:
+            pass  # it needs none of this any more
         return None

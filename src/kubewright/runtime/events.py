@@ -6,10 +6,11 @@ import asyncio
 import logging
 import socket
 from collections.abc import Callable
+from typing import ClassVar
 
 from kubewright.api import builtin
 from kubewright.api.errors import KubewrightError, NamespaceTerminating, NotFound
-from kubewright.api.resource import Object
+from kubewright.api.resource import Object, Resource
 from kubewright.client.client import Client
 from kubewright.client.clock import Clock
 from kubewright.client.requests import PatchType
@@ -26,12 +27,15 @@ class EventRecorder:
 
     Nothing is sent at once and nothing can fail: the manager writes in the background, folds
     repetitions into a count, and drops what the API server refuses. Events tell people; no program
-    may depend on them.
+    may depend on them. `instance` tells several of a component apart, such as the node of a
+    kubelet; by default it names this host.
     """
 
-    def __init__(self, component: str, record: Callable[[Occurrence], None]) -> None:
+    def __init__(
+        self, component: str, record: Callable[[Occurrence], None], *, instance: str = ""
+    ) -> None:
         self._component = component
-        self._instance = f"{component}-{_HOST}"
+        self._instance = instance or f"{component}-{_HOST}"
         self._record = record
 
     def event(
@@ -43,8 +47,9 @@ class EventRecorder:
         *,
         action: str = "",
         related: Object | None = None,
+        field_path: str = "",
     ) -> None:
-        """Record that something happened to an object.
+        """Record that something happened to an object, or to the part of it at `field_path`.
 
         `reason` is a CamelCase word for programs, `note` a sentence for people (1 kB at most),
         `action` what the component did or tried, by default the reason.
@@ -53,7 +58,7 @@ class EventRecorder:
             Occurrence(
                 component=self._component,
                 instance=self._instance,
-                regarding=build_reference(regarding),
+                regarding=build_reference(regarding, field_path=field_path),
                 related=() if related is None else build_reference(related),
                 type=type,
                 reason=reason,
@@ -64,7 +69,12 @@ class EventRecorder:
 
 
 class EventBroadcaster:
-    """Write the Events of all recorders of a manager (events.k8s.io/v1)."""
+    """Write the Events of all recorders of a manager.
+
+    The form is that of events.k8s.io/v1; a subclass may write another.
+    """
+
+    resource: ClassVar[Resource] = builtin.EVENT
 
     def __init__(self, client: Client, *, clock: Clock) -> None:
         self._client = client
@@ -75,7 +85,15 @@ class EventBroadcaster:
 
     def recorder(self, component: str) -> EventRecorder:
         """Return a recorder that reports as a component, such as `deployment-controller`."""
-        return EventRecorder(component, self._record)
+        return EventRecorder(component, self.record)
+
+    def build_event(self, series: Series) -> Object:
+        """Build the Event of a series. Pure."""
+        return series.to_object()
+
+    def build_recurrence(self, series: Series) -> Object:
+        """Build the part of an Event that a repetition changes, as a merge patch. Pure."""
+        return {"series": series.to_series()}
 
     async def run(self) -> None:
         """Write Events as they come; ends by cancellation."""
@@ -91,7 +109,8 @@ class EventBroadcaster:
             for series in list(self._correlator.due(self._clock.now())):
                 await self._write(series)
 
-    def _record(self, occurrence: Occurrence) -> None:
+    def record(self, occurrence: Occurrence) -> None:
+        """Take what a recorder reports; nothing is sent yet."""
         self._correlator.record(occurrence, self._clock.now())
         self._alarm.set()
 
@@ -101,7 +120,7 @@ class EventBroadcaster:
             if series.written:
                 await self._update(series)
             else:
-                await self._client.create(series.to_object())
+                await self._client.create(self.build_event(series))
         except (NotFound, NamespaceTerminating):
             # Events expire after an hour, and namespaces go away.
             self._correlator.drop(series)
@@ -114,16 +133,16 @@ class EventBroadcaster:
     async def _update(self, series: Series) -> None:
         key = series.key
         await self._client.patch(
-            builtin.EVENT,
+            self.resource,
             key.name,
-            {"series": series.to_series()},
+            self.build_recurrence(series),
             type=PatchType.MERGE,
             namespace=key.namespace,
         )
 
 
-def build_reference(obj: Object) -> tuple[tuple[str, str], ...]:
-    """Build an ObjectReference to an object: the fields that `kubectl describe` selects by."""
+def build_reference(obj: Object, *, field_path: str = "") -> tuple[tuple[str, str], ...]:
+    """Build an ObjectReference: what `kubectl describe` selects by, and the path of a part."""
     metadata = obj.get("metadata") or {}
     reference = {
         "apiVersion": obj.get("apiVersion") or "",
@@ -131,5 +150,6 @@ def build_reference(obj: Object) -> tuple[tuple[str, str], ...]:
         "namespace": metadata.get("namespace") or "",
         "name": metadata.get("name") or "",
         "uid": metadata.get("uid") or "",
+        "fieldPath": field_path,
     }
     return tuple((key, value) for key, value in reference.items() if value)

@@ -100,7 +100,7 @@ class Node:
             client=client,
             runtime=runtime,
             clock=self._clock,
-            recorder=PodRecorder.of(self._broadcaster.recorder("kubelet"), name),
+            recorder=PodRecorder("kubelet", self._broadcaster.record, instance=name),
             services=lambda: [entry.object() for entry in self._services.list()],
             node=lambda: self._node,
         )

@@ -4,53 +4,33 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from functools import lru_cache
 from typing import Any
 
 from kubewright.api.errors import Cause
 from kubewright.api.resource import Object
-from kubewright.local.apiserver.crd.cel_library import build_config, build_extensions, load_cel
+from kubewright.local.apiserver import admission_expression
+from kubewright.local.apiserver.admission_expression import (
+    ExpressionFailed,
+    compile_expression,
+    strip_code,
+)
 from kubewright.local.apiserver.crd.expressions import is_cel_available
 from kubewright.local.apiserver.field_error import forbidden, invalid
 
+__all__ = ["ExpressionFailed", "evaluate", "evaluate_variables", "validate_expressions"]
+
 _VARIABLES = ("object", "oldObject", "request", "params", "namespaceObject", "variables")
-_CODE = re.compile(r"^(?!ERROR)[A-Z_]+: | \[[A-Z_]+\]$")
 _STRING = re.compile(r"""[rR]?("(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*')""")
 _AUTHORIZER = re.compile(r"(?<![\w.])authorizer\b")
 
 
-class ExpressionFailed(Exception):
-    """An expression does not compile or could not be evaluated; the text says why."""
-
-
-@lru_cache(maxsize=512)
-def _compile(text: str) -> Any:
-    cel = load_cel()
-    env = cel.NewEnv(
-        config=build_config(),
-        variables=dict.fromkeys(_VARIABLES, cel.Type.DYN),
-        extensions=list(build_extensions()),
-    )
-    return env.compile(text)
-
-
 def evaluate(text: str, data: Object) -> Any:
-    """Return the value of an expression.
+    """Return the value of an expression of a policy.
 
     Raises:
         ExpressionFailed: it has none.
     """
-    try:
-        result = _compile(text).eval(data=data)
-    except (RuntimeError, ImportError) as error:
-        raise ExpressionFailed(str(error)) from None
-    value = result.plain_value()
-    if result.type().name() == "ERROR":
-        problem = _CODE.sub("", str(value))
-        raise ExpressionFailed(
-            problem.replace('Key not found in map : "', "no such key: ").rstrip('"')
-        )
-    return value
+    return admission_expression.evaluate(text, _VARIABLES, data)
 
 
 def evaluate_variables(policy: Object, data: Object) -> Object:
@@ -83,9 +63,9 @@ def validate_expressions(policy: Object) -> list[Cause]:
             causes.append(forbidden(field, "this server does not support the variable authorizer"))
             continue
         try:
-            _compile(text)
+            compile_expression(text, _VARIABLES)
         except RuntimeError as error:
-            fault = f"compilation failed: {_CODE.sub('', str(error))}"
+            fault = f"compilation failed: {strip_code(str(error))}"
             causes.append(invalid(field, text, fault))
     return causes
 

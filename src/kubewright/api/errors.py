@@ -26,7 +26,7 @@ agree on one table of reasons (Kubernetes API conventions, "Response Status Kind
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
@@ -78,19 +78,26 @@ class TerminalError(KubewrightError):
     remedy = Remedy.WAIT_FOR_CHANGE
 
 
+def leaves(error: BaseException) -> Iterator[BaseException]:
+    """Yield the errors of an exception group, or the error itself."""
+    if isinstance(error, BaseExceptionGroup):
+        for inner in error.exceptions:
+            yield from leaves(inner)
+    else:
+        yield error
+
+
 def known_causes(error: Exception) -> list[KubewrightError]:
     """Return the errors of this tree that an error or a group of errors consists of.
 
     Raises:
         Exception: the error itself, where something else is in it: that is a fault of a program.
     """
-    if isinstance(error, ExceptionGroup):
-        known, other = error.split(KubewrightError)
-        if other is None and known is not None:
-            return [cause for inner in known.exceptions for cause in known_causes(inner)]
-    if isinstance(error, KubewrightError):
-        return [error]
-    raise error
+    causes = list(leaves(error))
+    known = [cause for cause in causes if isinstance(cause, KubewrightError)]
+    if len(known) < len(causes):
+        raise error
+    return known
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from kubewright.api.errors import APIError, KubewrightError, NamespaceTerminating, Remedy
-
-
-def leaves(error: BaseException) -> Iterator[BaseException]:
-    """Yield the errors of an exception group, or the error itself."""
-    if isinstance(error, BaseExceptionGroup):
-        for inner in error.exceptions:
-            yield from leaves(inner)
-    else:
-        yield error
+from kubewright.api.errors import (
+    APIError,
+    KubewrightError,
+    NamespaceTerminating,
+    Remedy,
+    leaves,
+)
 
 
 def remedy_of(error: BaseException) -> Remedy:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Generic
 
-from kubewright.api.errors import APIError, KubewrightError, NotFound, Remedy, TerminalError
+from kubewright.api.errors import APIError, KubewrightError, NotFound, Remedy, TerminalError, leaves
 from kubewright.api.resource import NamespacedName, Object, Resource
 from kubewright.cache.entry import Entry
 from kubewright.runtime.applied_memory import AppliedMemory
@@ -24,7 +24,6 @@ from kubewright.runtime.failure import (
     deepest_cause,
     describe,
     is_end_of_namespace,
-    leaves,
     remedy_of,
 )
 from kubewright.runtime.finalizers import ensure_finalizer, has_finalizer, remove_finalizer

@@ -51,16 +51,6 @@ def decode(obj: Object, definition: str, gvk: GroupVersionKind) -> Decoded:
     return Decoded(result, tuple(unknown))
 
 
-def decode_part(value: Any, definition: str) -> Decoded:
-    """Decode a value of any struct type.
-
-    Raises:
-        ValueError: a value has a type that the struct cannot decode; worded as Go does.
-    """
-    unknown: list[str] = []
-    return Decoded(_Decoder(unknown).struct(struct_of(definition), value, (), ""), tuple(unknown))
-
-
 def complete(obj: Object, definition: str) -> None:
     """Add the fields that a written object always has, such as `status: {}`; in place."""
     for field in struct_of(definition).always:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from datetime import datetime
-from typing import Any
 
 from kubewright.api.resource import Object
 from kubewright.api.time import parse_time
@@ -66,11 +64,6 @@ def _two_units(seconds: int, large: int, large_unit: str, small: int, small_unit
 def column(name: str, type_: str = "string", *, wide: bool = False) -> Column:
     """Build a column; `wide` ones show with `-o wide`."""
     return Column(name, type_, priority=1 if wide else 0)
-
-
-def join_or_none(parts: Iterable[Any]) -> str:
-    """Join texts with commas; `<none>` for none."""
-    return ",".join(str(part) for part in parts) or NONE
 
 
 def format_labels(labels: dict[str, str] | None) -> str:

@@ -82,10 +82,3 @@ def show_versions(versions: list[Mapping[str, Any]]) -> list[Object]:
         }
         for version in versions
     ]
-
-
-def _show_parts(versions: list[Mapping[str, Any]], version: Mapping[str, Any]) -> Object:
-    return {
-        f"{part[0].upper()}{part[1:]}": None if is_hoisted(versions, part) else version.get(part)
-        for part in _PER_VERSION
-    }

@@ -23,6 +23,7 @@ ROOMS = (
     "kubewright.local.store",
     "kubewright.runtime",
     "kubewright.telemetry",
+    "kubewright.testing",
 )
 FROZEN = Path(__file__).parent / "public_names.txt"
 

@@ -1,0 +1,66 @@
+"""A request to an API server, named as Kubernetes names it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kubewright.client.transport import Query
+from kubewright.local.apiserver.exchange import Request
+from kubewright.local.apiserver.request import parse_request
+
+_READS = frozenset({"GET", "HEAD", "OPTIONS"})
+
+
+@dataclass(eq=False, slots=True)
+class Call:
+    """One request, and the code of the answer that its sender got.
+
+    Attributes:
+        verb: as RBAC names it: `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`,
+            `deletecollection`; the method in lower case where the path is no resource's.
+        resource: the plural with its subresource, such as `pods` or `deployments/status`; empty
+            where the path is no resource's, such as `/version`.
+        status: None as long as no answer came, and for ever where it was lost.
+    """
+
+    method: str
+    path: str
+    query: dict[str, str]
+    verb: str
+    group: str
+    resource: str
+    namespace: str
+    name: str
+    status: int | None = None
+
+    @classmethod
+    def of(cls, method: str, path: str, query: Query = ()) -> Call:
+        """Read what a request asks for; `path` as it is on the wire, `query` not encoded."""
+        values: dict[str, list[str]] = {}
+        for name, value in query:
+            values.setdefault(name, []).append(value)
+        info = parse_request(Request(method=method, path=path, query=values, headers={}, body=b""))
+        return cls(
+            method=method,
+            path=path,
+            query=dict(query),
+            verb=info.verb,
+            group=info.group,
+            resource=info.resource_path,
+            namespace=info.namespace,
+            name=info.name,
+        )
+
+    @property
+    def is_write(self) -> bool:
+        """Whether the request may change something."""
+        return self.method not in _READS and "dryRun" not in self.query
+
+    @property
+    def is_watch(self) -> bool:
+        """Whether the answer is a stream of events."""
+        return self.verb == "watch"
+
+    def __str__(self) -> str:
+        watch = " (watch)" if self.is_watch else ""
+        return f"{self.method} {self.path}{watch}"

@@ -1,0 +1,291 @@
+"""The faults between a client and its API server: one vocabulary, whatever carries the requests."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from random import Random
+from typing import Unpack
+
+from kubewright.api.errors import TransportError
+from kubewright.client.clock import Clock, SystemClock
+from kubewright.testing.call import Call
+from kubewright.testing.effect import Cut, Delay, Effect, Hold, Kill, Lag, Refuse
+from kubewright.testing.faulty_stream import FaultyStream
+from kubewright.testing.rule import Match, Rule, Target, Which
+from kubewright.testing.traffic import Traffic
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A fault that was applied: what it did, to which request."""
+
+    effect: str
+    call: Call
+
+    def __str__(self) -> str:
+        return f"{self.call}: {self.effect}"
+
+
+@dataclass(slots=True)
+class Verdict:
+    """What is to happen to one request: first it is held, then it ends, its answer comes late."""
+
+    holds: list[Rule] = field(default_factory=list)
+    ending: Refuse | Cut | Kill | None = None
+    delay: float = 0.0
+
+    @property
+    def refusal(self) -> Refuse | None:
+        """The answer that takes the place of the server's, where there is one."""
+        return self.ending if isinstance(self.ending, Refuse) else None
+
+
+class Faults:
+    """The rules in force, what they hit, and what passed.
+
+    Every method that makes a rule takes a `verb` and a `target` (see `Match`) and, as keywords,
+    which of the matching requests it hits (see `Which`); `seed` decides where chance does.
+
+    All rules count all requests. Of those that are due, the first made decides how the request
+    ends; holds and delays add up. Use it from one event loop.
+
+    Attributes:
+        log: every fault that was applied, in order.
+        traffic: every request that was sent, hit or not.
+    """
+
+    def __init__(self, *, seed: int = 0, clock: Clock | None = None) -> None:
+        self.log: list[Hit] = []
+        self.traffic = Traffic()
+        self.is_dead = False
+        self._clock = clock or SystemClock()
+        self._random = Random(seed)
+        self._rules: list[Rule] = []
+        self._streams: set[FaultyStream] = set()
+
+    def fail(
+        self,
+        verb: str = "*",
+        target: Target = "*",
+        *,
+        code: int,
+        reason: str = "",
+        message: str = "",
+        retry_after: int | None = None,
+        **which: Unpack[Which],
+    ) -> Rule:
+        """Answer requests with an error in the server's place.
+
+        `reason` follows the code where it is not given: 409 is Conflict, 410 Expired.
+        `retry_after` is the header's value in seconds; a kubewright client repeats a 429 or 503
+        that carries it by itself, and each repetition counts.
+        """
+        return self.add(Refuse(code, reason, message, retry_after), verb, target, **which)
+
+    def cut(
+        self,
+        verb: str = "*",
+        target: Target = "*",
+        *,
+        after_commit: bool = False,
+        **which: Unpack[Which],
+    ) -> Rule:
+        """Break the connection of requests: the server never sees them, or acts and is not heard.
+
+        With `after_commit` the request is carried out and only its answer is lost.
+        """
+        return self.add(Cut(after_commit), verb, target, **which)
+
+    def delay(
+        self, verb: str = "*", target: Target = "*", *, by: float, **which: Unpack[Which]
+    ) -> Rule:
+        """Keep answers back by so many seconds; the server has acted long before."""
+        return self.add(Delay(by), verb, target, **which)
+
+    def hold(self, verb: str = "*", target: Target = "*", **which: Unpack[Which]) -> Rule:
+        """Freeze requests on their way to the server until the rule is lifted; all by default.
+
+        `await rule.wait_hit()` tells that one is frozen.
+        """
+        which.setdefault("times", None)
+        return self.add(Hold(), verb, target, **which)
+
+    def unavailable(
+        self,
+        verb: str = "*",
+        target: Target = "*",
+        *,
+        retry_after: int | None = None,
+        **which: Unpack[Which],
+    ) -> Rule:
+        """Answer 503 for some `seconds`, or until the rule is lifted. Open watches go on."""
+        which.setdefault("times", None)
+        return self.fail(verb, target, code=503, retry_after=retry_after, **which)
+
+    def reject_credentials(self, **which: Unpack[Which]) -> Rule:
+        """Answer 401, once by default, whatever was asked."""
+        return self.fail(code=401, **which)
+
+    def expire_watches(self, target: Target = "*", **which: Unpack[Which]) -> Rule:
+        """Answer watches that are opened with 410: their resource version is too old."""
+        return self.fail("watch", target, code=410, **which)
+
+    def expire_pages(self, target: Target = "*", **which: Unpack[Which]) -> Rule:
+        """Answer lists that go on with a continue token with 410: the token is too old."""
+        which.setdefault("where", lambda call: bool(call.query.get("continue")))
+        return self.fail("list", target, code=410, **which)
+
+    def lag_watches(self, target: Target = "*", *, by: float, seconds: float | None = None) -> Rule:
+        """Bring the events of watches late, also of those that are open already."""
+        rule = self.add(Lag(by), "watch", target, times=None, seconds=seconds)
+        self._wake_streams()
+        return rule
+
+    def kill(
+        self,
+        verb: str = "*",
+        target: Target = "*",
+        *,
+        after_commit: bool = False,
+        **which: Unpack[Which],
+    ) -> Rule:
+        """Kill the client at a request: nothing passes from there on, as after SIGKILL.
+
+        Its requests and watches get no answer and no error; cancel its tasks when `wait_hit`
+        returns. Of requests that were in flight the answers are lost.
+        """
+        return self.add(Kill(after_commit), verb, target, **which)
+
+    def drop_watches(self, target: Target = "*", *, clean: bool = False) -> int:
+        """End the watches that are open now, as broken connections or properly; tell how many."""
+        how = "closed" if clean else "dropped"
+        return self._interfere(target, how, lambda stream: stream.drop(clean=clean))
+
+    def send_error(self, target: Target = "*", *, code: int, reason: str = "") -> int:
+        """End the watches that are open now with an ERROR event; tell how many."""
+        error = Refuse(code, reason)
+        how = f"ERROR event {code}"
+        return self._interfere(target, how, lambda stream: stream.end_with(error.to_event()))
+
+    def add(
+        self, effect: Effect, verb: str = "*", target: Target = "*", **which: Unpack[Which]
+    ) -> Rule:
+        """Put a rule in force; the methods above are short forms of this one."""
+        seconds = which.get("seconds")
+        rule = Rule(
+            Match(verb, target, which.get("namespace"), which.get("name"), which.get("where")),
+            effect,
+            nth=which.get("nth", 1),
+            times=which.get("times", 1),
+            until=None if seconds is None else self._clock.monotonic() + seconds,
+            chance=which.get("chance", 1.0),
+            on_lift=self._wake_streams,
+        )
+        self._rules.append(rule)
+        return rule
+
+    def clear(self) -> None:
+        """Lift all rules; what was killed stays dead."""
+        for rule in self._rules:
+            rule.lift()
+        self._rules.clear()
+
+    def decide(self, call: Call) -> Verdict:
+        """Count a request in every rule and decide what is to happen to it."""
+        verdict = Verdict()
+        now = self._clock.monotonic()
+        for rule in self._rules:
+            if isinstance(rule.effect, Lag) or not rule.take(call, now, self._random):
+                continue
+            match rule.effect:
+                case Hold():
+                    verdict.holds.append(rule)
+                case Delay(seconds):
+                    verdict.delay += seconds
+                case effect if verdict.ending is None:
+                    verdict.ending = effect
+                case _:
+                    continue
+            self._note(rule, call)
+        return verdict
+
+    async def admit(self, call: Call) -> Verdict:
+        """Let a request pass to the server, in its time.
+
+        Raises:
+            TransportError: the connection is cut before.
+        """
+        await self._stop_if_dead()
+        verdict = self.decide(call)
+        for rule in verdict.holds:
+            await rule.wait_lifted()
+        match verdict.ending:
+            case Cut(after_commit=False):
+                raise TransportError(f"{call}: a fault cut the connection before the request")
+            case Kill(after_commit=False):
+                self._die()
+        await self._stop_if_dead()
+        return verdict
+
+    async def release(self, call: Call, verdict: Verdict) -> None:
+        """Let an answer pass to the client, in its time.
+
+        Raises:
+            TransportError: the connection is cut before.
+        """
+        if isinstance(verdict.ending, Kill):
+            self._die()
+        await self._stop_if_dead()
+        if verdict.delay:
+            await self._clock.sleep(verdict.delay)
+        await self._stop_if_dead()
+        if isinstance(verdict.ending, Cut):
+            raise TransportError(f"{call}: a fault cut the connection; the answer is lost")
+
+    @contextmanager
+    def open_stream(self, call: Call) -> Iterator[FaultyStream]:
+        """Keep a stream within reach of the faults while the block lasts."""
+        stream = FaultyStream(call, self._clock, self._lag_of)
+        self._streams.add(stream)
+        try:
+            yield stream
+        finally:
+            self._streams.discard(stream)
+
+    def _lag_of(self, call: Call) -> float:
+        now, lag = self._clock.monotonic(), 0.0
+        for rule in self._rules:
+            effect = rule.effect
+            if isinstance(effect, Lag) and not rule.is_over(now) and rule.match.matches(call):
+                lag = max(lag, effect.seconds)
+                if call not in rule.hits:
+                    self._note(rule, call)
+        return lag
+
+    def _interfere(self, target: Target, how: str, act: Callable[[FaultyStream], None]) -> int:
+        match = Match("watch", target)
+        hit = [stream for stream in self._streams if match.matches(stream.call)]
+        for stream in hit:
+            act(stream)
+            self.log.append(Hit(how, stream.call))
+        return len(hit)
+
+    def _note(self, rule: Rule, call: Call) -> None:
+        rule.record(call)
+        self.log.append(Hit(str(rule.effect), call))
+
+    def _wake_streams(self) -> None:
+        for stream in self._streams:
+            stream.wake()
+
+    def _die(self) -> None:
+        self.is_dead = True
+        for stream in self._streams:
+            stream.freeze()
+
+    async def _stop_if_dead(self) -> None:
+        if self.is_dead:
+            await asyncio.Event().wait()

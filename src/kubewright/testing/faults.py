@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from random import Random
 from typing import Unpack
@@ -36,6 +36,7 @@ class Verdict:
     holds: list[Rule] = field(default_factory=list)
     ending: Refuse | Cut | Kill | None = None
     delay: float = 0.0
+    killer: Rule | None = None
 
     @property
     def refusal(self) -> Refuse | None:
@@ -155,7 +156,8 @@ class Faults:
         """Kill the client at a request: nothing passes from there on, as after SIGKILL.
 
         Its requests and watches get no answer and no error; cancel its tasks when `wait_hit`
-        returns. Of requests that were in flight the answers are lost.
+        returns, which is when the fatal request is lost, or with `after_commit` carried out. Of
+        other requests in flight the answers are lost.
         """
         return self.add(Kill(after_commit), verb, target, **which)
 
@@ -209,41 +211,30 @@ class Faults:
                     verdict.ending = effect
                 case _:
                     continue
-            self._note(rule, call)
+            if isinstance(rule.effect, Kill):
+                # A hit when it has happened; until then no other request is let in.
+                verdict.killer, self.is_dead = rule, True
+            else:
+                self._note(rule, call)
         return verdict
 
-    async def admit(self, call: Call) -> Verdict:
-        """Let a request pass to the server, in its time.
+    @asynccontextmanager
+    async def passage(self, call: Call) -> AsyncIterator[Refuse | None]:
+        """Let a request pass to the server, in its time, then its answer to the client, in its.
+
+        The block sends the request, or takes the answer that it is lent in place of the server's.
 
         Raises:
-            TransportError: the connection is cut before.
+            TransportError: the connection is cut, before the block or after it.
         """
-        await self._stop_if_dead()
-        verdict = self.decide(call)
-        for rule in verdict.holds:
-            await rule.wait_lifted()
-        match verdict.ending:
-            case Cut(after_commit=False):
-                raise TransportError(f"{call}: a fault cut the connection before the request")
-            case Kill(after_commit=False):
-                self._die()
-        await self._stop_if_dead()
-        return verdict
-
-    async def release(self, call: Call, verdict: Verdict) -> None:
-        """Let an answer pass to the client, in its time.
-
-        Raises:
-            TransportError: the connection is cut before.
-        """
-        if isinstance(verdict.ending, Kill):
-            self._die()
-        await self._stop_if_dead()
-        if verdict.delay:
-            await self._clock.sleep(verdict.delay)
-        await self._stop_if_dead()
-        if isinstance(verdict.ending, Cut):
-            raise TransportError(f"{call}: a fault cut the connection; the answer is lost")
+        with self.traffic.flight(call):
+            verdict = await self._admit(call)
+            try:
+                yield verdict.refusal
+            except TransportError:
+                await self._release(call, verdict)
+                raise
+            await self._release(call, verdict)
 
     @contextmanager
     def open_stream(self, call: Call) -> Iterator[FaultyStream]:
@@ -254,6 +245,30 @@ class Faults:
             yield stream
         finally:
             self._streams.discard(stream)
+
+    async def _admit(self, call: Call) -> Verdict:
+        await self._stop_if_dead()
+        verdict = self.decide(call)
+        for rule in verdict.holds:
+            await rule.wait_lifted()
+        match verdict.ending:
+            case Cut(after_commit=False):
+                raise TransportError(f"{call}: a fault cut the connection before the request")
+            case Kill(after_commit=True):
+                return verdict
+            case Kill():
+                self._die(verdict, call)
+        await self._stop_if_dead()
+        return verdict
+
+    async def _release(self, call: Call, verdict: Verdict) -> None:
+        self._die(verdict, call)
+        await self._stop_if_dead()
+        if verdict.delay:
+            await self._clock.sleep(verdict.delay)
+        await self._stop_if_dead()
+        if isinstance(verdict.ending, Cut):
+            raise TransportError(f"{call}: a fault cut the connection; the answer is lost")
 
     def _lag_of(self, call: Call) -> float:
         now, lag = self._clock.monotonic(), 0.0
@@ -281,10 +296,12 @@ class Faults:
         for stream in self._streams:
             stream.wake()
 
-    def _die(self) -> None:
-        self.is_dead = True
+    def _die(self, verdict: Verdict, call: Call) -> None:
+        if verdict.killer is None:
+            return
         for stream in self._streams:
             stream.freeze()
+        self._note(verdict.killer, call)
 
     async def _stop_if_dead(self) -> None:
         if self.is_dead:

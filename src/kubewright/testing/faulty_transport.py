@@ -36,18 +36,15 @@ class FaultyTransport:
     ) -> Response:
         """Send a request and wait for the whole answer."""
         call = Call.of(method, path, query)
-        with self._faults.traffic.flight(call):
-            verdict = await self._faults.admit(call)
-            refusal = verdict.refusal
+        async with self._faults.passage(call) as refusal:
             if refusal is not None:
                 response = refusal.to_response()
             else:
                 response = await self._inner.request(
                     method, path, query=query, headers=headers, body=body
                 )
-            await self._faults.release(call, verdict)
-            call.status = response.status
-            return response
+        call.status = response.status
+        return response
 
     @asynccontextmanager
     async def stream(
@@ -62,16 +59,14 @@ class FaultyTransport:
         """Send a request whose answer is read while it comes; leaving the context abandons it."""
         call = Call.of(method, path, query)
         async with AsyncExitStack() as stack:
-            with self._faults.traffic.flight(call):
-                verdict = await self._faults.admit(call)
-                if verdict.refusal is not None:
-                    stream = _build_stream(verdict.refusal.to_response())
+            async with self._faults.passage(call) as refusal:
+                if refusal is not None:
+                    stream = _build_stream(refusal.to_response())
                 else:
                     stream = await stack.enter_async_context(
                         self._inner.stream(method, path, query=query, headers=headers, body=body)
                     )
-                await self._faults.release(call, verdict)
-                call.status = stream.status
+            call.status = stream.status
             copy = stack.enter_context(self._faults.open_stream(call))
             chunks = await stack.enter_async_context(copy.reading(stream.chunks))
             yield Stream(stream.status, stream.headers, chunks)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from operator import itemgetter
 from random import Random
 
 import pytest
@@ -12,6 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from kubewright.client.clock import SystemClock
 from kubewright.runtime.queue import KeyQueue, Priority, WorkQueue
+from kubewright.runtime.retry_budget import RETRY_BURST, RETRY_RATE, RetryBudget
 
 KEYS = st.sampled_from("abcd")
 DELAYS = st.floats(min_value=0, max_value=20)
@@ -22,7 +24,9 @@ class QueueMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.queue: KeyQueue[str] = KeyQueue(Random(0))
+        # Few tokens: what must wait for one is not lost either.
+        budget = RetryBudget(rate=0.5, burst=2)
+        self.queue: KeyQueue[str] = KeyQueue(Random(0), group="ab".count, budget=budget)
         self.now = 0.0
         self.wanted: set[str] = set()
         self.working: set[str] = set()
@@ -32,9 +36,9 @@ class QueueMachine(RuleBasedStateMachine):
         self.queue.add(key, self.now, priority)
         self.wanted.add(key)
 
-    @rule(key=KEYS, delay=DELAYS)
-    def add_after(self, key: str, delay: float) -> None:
-        self.queue.add_after(key, delay, self.now)
+    @rule(key=KEYS, delay=DELAYS, priority=st.sampled_from(Priority))
+    def add_after(self, key: str, delay: float, priority: Priority) -> None:
+        self.queue.add_after(key, delay, self.now, priority)
         self.wanted.add(key)
 
     @rule(key=KEYS, delay=DELAYS)
@@ -124,6 +128,142 @@ def test_a_key_that_becomes_urgent_overtakes() -> None:
     queue.add("b", 0.0, Priority.LOW)
     queue.add("b", 0.0, Priority.HIGH)
     assert take_all(queue, 0.0) == ["b", "a"]
+
+
+def test_deletions_come_first() -> None:
+    queue = build_queue()
+    queue.add("resync", 0.0, Priority.LOW)
+    queue.add("change", 0.0, Priority.HIGH)
+    queue.add("deletion", 1.0, Priority.URGENT)
+    assert take_all(queue, 1.0) == ["deletion", "change", "resync"]
+
+
+def test_aged_keys_get_every_fifth_turn_and_no_more() -> None:
+    """Start-up with many keys must not keep a user waiting, however long it takes already."""
+    queue = build_queue(ageing=5.0)
+    for number in range(100):
+        queue.add(f"old {number}", 0.0, Priority.LOW)
+    assert queue.take(0.0) == "old 0"
+    for number in range(100):
+        queue.add(f"new {number}", 6.0, Priority.HIGH)
+    taken = [key for _ in range(50) if (key := queue.take(6.0))]
+    assert [key.split()[0] for key in taken[:6]] == ["new", "new", "new", "new", "old", "new"]
+    assert sum(key.startswith("old") for key in taken) == 10
+
+
+def test_a_storm_of_deletions_does_not_starve_changes() -> None:
+    queue = build_queue(ageing=5.0)
+    queue.add("change", 0.0, Priority.HIGH)
+    taken: list[str | None] = []
+    for number in range(20):
+        queue.add(f"deletion {number}", float(number), Priority.URGENT)
+        taken.append(queue.take(float(number)))
+    assert "change" in taken[:7]
+
+
+def test_namespaces_take_turns() -> None:
+    queue: KeyQueue[tuple[str, int]] = KeyQueue(Random(0), group=itemgetter(0))
+    for number in range(10_000):
+        queue.add(("big", number), 0.0)
+    for number in range(3):
+        queue.add(("small", number), 1.0)
+        queue.add(("other", number), 1.0)
+    taken = [queue.take(1.0) for _ in range(9)]
+    assert taken == [
+        (namespace, number) for number in range(3) for namespace in ("big", "small", "other")
+    ]
+    assert queue.take(1.0) == ("big", 3)
+
+
+def test_keys_of_cancelled_turns_do_not_cost_a_turn() -> None:
+    queue: KeyQueue[tuple[str, int]] = KeyQueue(Random(0), group=itemgetter(0))
+    for number in range(5):
+        queue.add(("a", number), 0.0, Priority.LOW)
+    queue.add(("b", 0), 0.0, Priority.LOW)
+    for number in range(5):
+        queue.add(("a", number), 0.0, Priority.HIGH)
+    assert [queue.take(0.0) for _ in range(6)] == [*(("a", n) for n in range(5)), ("b", 0)]
+    assert queue.take(0.0) is None
+
+
+def test_many_failing_keys_are_retried_no_faster_than_the_budget() -> None:
+    queue: KeyQueue[int] = KeyQueue(Random(0))
+    for number in range(5_000):
+        queue.retry(number, 0.0)
+    at_once = 0
+    while queue.take(1.0) is not None:
+        at_once += 1
+    assert at_once == RETRY_BURST
+    due = queue.next_due()
+    assert due is not None
+    assert 1.0 < due <= 1.0 + 1 / RETRY_RATE
+    assert queue.take(due) is not None
+    assert queue.take(due) is None
+
+
+def test_a_success_lets_the_next_retry_through() -> None:
+    queue: KeyQueue[int] = KeyQueue(Random(0), budget=RetryBudget(burst=1))
+    for number in range(100):
+        queue.retry(number, 0.0)
+    recovered = 0
+    while (key := queue.take(1.0)) is not None:
+        queue.forget(key)
+        queue.done(key, 1.0)
+        recovered += 1
+    assert recovered == 100
+
+
+def test_the_budget_does_not_slow_changes_and_timers() -> None:
+    queue: KeyQueue[int] = KeyQueue(Random(0), budget=RetryBudget(burst=1))
+    for number in range(100):
+        queue.retry(number, 0.0)
+    assert queue.take(1.0) is not None
+    assert queue.take(1.0) is None
+    queue.add(50, 1.0)
+    queue.add_after(200, 0.0, 1.0)
+    assert {queue.take(1.0), queue.take(1.0)} == {50, 200}
+
+
+def test_a_retry_keeps_the_priority_of_its_work() -> None:
+    queue = build_queue()
+    queue.add("resync", 0.0, Priority.LOW)
+    assert queue.take(0.0) == "resync"
+    queue.retry("resync", 0.0)
+    queue.done("resync", 0.0)
+    queue.promote(1.0)
+    queue.add("change", 1.0, Priority.HIGH)
+    assert take_all(queue, 1.0) == ["change", "resync"]
+
+
+def test_a_storm_of_events_for_a_key_in_work_is_one_more_reconcile() -> None:
+    queue = build_queue()
+    queue.add("a", 0.0)
+    assert queue.take(0.0) == "a"
+    for _ in range(10_000):
+        queue.add("a", 0.0)
+    assert queue.waiting == {"a"}
+    queue.done("a", 0.0)
+    assert take_all(queue, 0.0) == ["a"]
+    queue.done("a", 0.0)
+    assert queue.waiting == frozenset()
+
+
+def test_a_forgotten_key_leaves_nothing_behind() -> None:
+    queue = build_queue()
+    queue.add("a", 0.0)
+    assert queue.take(0.0) == "a"
+    queue.retry("a", 0.0)
+    queue.hold("a", 1.0, 0.0)
+    queue.done("a", 0.0)
+    assert queue.take(2.0) == "a"
+    queue.forget("a")
+    queue.done("a", 2.0)
+    assert queue.waiting == queue.active == frozenset()
+    left = {name: value for name, value in vars(queue).items() if name in _BOOKS}
+    assert not any(left.values()), left
+
+
+_BOOKS = {"_ready", "_due", "_heap", "_gate", "_active", "_again", "_failures", "_held"}
 
 
 def test_what_arrives_during_work_is_worked_on_again() -> None:

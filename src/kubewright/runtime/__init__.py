@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from kubewright.runtime.children import Children
     from kubewright.runtime.context import Context
     from kubewright.runtime.controller import Controller, Reconcile
+    from kubewright.runtime.event_stream import EventStream
     from kubewright.runtime.events import EventRecorder
     from kubewright.runtime.leader_election import LeaderElection, LeadershipLost
     from kubewright.runtime.manager import Manager, Runnable
@@ -18,7 +19,16 @@ if TYPE_CHECKING:
     from kubewright.runtime.queue import Priority, WorkQueue
     from kubewright.runtime.readiness import Progress, Readiness, compute_readiness
     from kubewright.runtime.result import Result
-    from kubewright.runtime.watch import Watch, map_to_controller, map_to_label
+    from kubewright.runtime.watch import (
+        Watch,
+        all_of,
+        annotations_changed,
+        any_of,
+        generation_changed,
+        labels_changed,
+        map_to_controller,
+        map_to_label,
+    )
 
 __all__ = [
     "ChildKind",
@@ -27,6 +37,7 @@ __all__ = [
     "Controller",
     "ControllerObserver",
     "EventRecorder",
+    "EventStream",
     "LeaderElection",
     "LeadershipLost",
     "Manager",
@@ -41,7 +52,12 @@ __all__ = [
     "Runnable",
     "Watch",
     "WorkQueue",
+    "all_of",
+    "annotations_changed",
+    "any_of",
     "compute_readiness",
+    "generation_changed",
+    "labels_changed",
     "map_to_controller",
     "map_to_label",
 ]
@@ -52,6 +68,7 @@ _MODULES = {
     "children": ("Children",),
     "context": ("Context",),
     "controller": ("Controller", "Reconcile"),
+    "event_stream": ("EventStream",),
     "events": ("EventRecorder",),
     "leader_election": ("LeaderElection", "LeadershipLost"),
     "manager": ("Manager", "Runnable"),
@@ -60,7 +77,16 @@ _MODULES = {
     "queue": ("Priority", "WorkQueue"),
     "readiness": ("Progress", "Readiness", "compute_readiness"),
     "result": ("Result",),
-    "watch": ("Watch", "map_to_controller", "map_to_label"),
+    "watch": (
+        "Watch",
+        "all_of",
+        "annotations_changed",
+        "any_of",
+        "generation_changed",
+        "labels_changed",
+        "map_to_controller",
+        "map_to_label",
+    ),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 

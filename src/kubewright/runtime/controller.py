@@ -7,30 +7,36 @@ import logging
 from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from datetime import timedelta
 from functools import partial
+from operator import attrgetter
 from typing import Any, TypeAlias
 
 from kubewright.api.errors import Remedy
+from kubewright.api.metadata import ObjectMeta
 from kubewright.api.resource import NamespacedName, Resource
 from kubewright.cache.cache import Cache
-from kubewright.cache.entry import Change
+from kubewright.cache.entry import Change, ChangeType
 from kubewright.cache.store import Store
 from kubewright.runtime.context import Context, Environment
+from kubewright.runtime.event_stream import EventStream, follow_stream
 from kubewright.runtime.expectations import Expectations
 from kubewright.runtime.failure import (
     describe,
     is_end_of_namespace,
     is_fault,
+    is_passing,
     remedy_of,
     retry_after,
 )
 from kubewright.runtime.observer import Outcome
-from kubewright.runtime.queue import Priority, WorkQueue
+from kubewright.runtime.queue import MAX_DELAY, Priority, WorkQueue
 from kubewright.runtime.result import Result
 from kubewright.runtime.watch import (
+    ChangeFilter,
     Watch,
     changed_keys,
+    is_any_change,
+    is_same_intent,
     map_to_controller,
-    map_to_itself,
 )
 
 Reconcile: TypeAlias = Callable[[NamespacedName, Context], Awaitable[Result | None]]
@@ -51,15 +57,20 @@ class Controller:
     ownerReference) changes, when a `watches` map says so, at start-up, and at every `resync`.
     `reads` names kinds that the reconcile reads from their stores without being woken by them.
     `setup` is called once with the cache, before anything is listed: the place for indexes.
+    `changes` keeps out changes of the objects themselves that can never matter, such as those of
+    their status; deletions always come through. `sources` are streams of keys from elsewhere.
 
     `reconcile` gets a key, not an object: it reads the present state, and may find it gone. It
     tells how it failed by what it raises:
 
     - Conflict, AlreadyExists, NotFound (`Remedy.REREAD`): tried again soon, without noise;
-    - Invalid, TerminalError (`Remedy.WAIT_FOR_CHANGE`): not tried again until something changes;
+    - Invalid, TerminalError (`Remedy.WAIT_FOR_CHANGE`): not tried again until the object has
+      another generation, label or annotation, or something that it owns or watches changes;
     - anything else: tried again after 5 ms doubling to 1000 s.
 
-    `stalled` is awaited once when an object has failed ten times in a row, and it is still tried.
+    An object that has failed ten times in a row is stalled: `stalled` is awaited once, and it is
+    tried again every 1000 s, or sooner when it changes. What heals by itself, such as an API server
+    that is away, goes on doubling: an outage of ten seconds must not cost a quarter of an hour.
     """
 
     def __init__(
@@ -76,12 +87,15 @@ class Controller:
         stalled: Stalled | None = None,
         resync: timedelta | None = timedelta(hours=10),
         field_manager: str | None = None,
+        changes: ChangeFilter = is_any_change,
+        sources: Sequence[EventStream] = (),
     ) -> None:
         self.name = name
         self.kind = kind
         self._reconcile = reconcile
+        self._changes = changes
+        self._sources = tuple(sources)
         self._watches = (
-            Watch(kind, map_to_itself),
             *(Watch(resource, map_to_controller(kind)) for resource in owns),
             *watches,
         )
@@ -98,11 +112,14 @@ class Controller:
         if self._attached is not None:
             raise RuntimeError(f"controller {self.name} was given to a manager already")
         cache = environment.cache
-        watched = [watch.resource for watch in self._watches]
+        watched = [self.kind, *(watch.resource for watch in self._watches)]
         stores = {resource: cache.store(resource) for resource in (*watched, *self._reads)}
         self._attached = _Attached(self.name, self.workers, environment, stores)
         if self._setup is not None:
             self._setup(cache)
+        own = stores[self.kind]
+        own.subscribe(partial(self._on_own_change, own))
+        self._enqueue_all()
         for watch in self._watches:
             store = stores[watch.resource]
             store.subscribe(partial(self._on_change, store, watch))
@@ -128,6 +145,7 @@ class Controller:
             background = [group.create_task(self.queue.run())]
             if self._resync is not None:
                 background.append(group.create_task(self._run_resync(self._resync)))
+            background += [group.create_task(self._follow(source)) for source in self._sources]
             workers = [group.create_task(self._work()) for _ in range(self.workers)]
             await asyncio.gather(*workers)
             for task in background:
@@ -144,14 +162,31 @@ class Controller:
             raise RuntimeError(f"controller {self.name} has no manager: add it to one first")
         return self._attached
 
-    def _on_change(self, store: Store, watch: Watch, change: Change) -> None:
+    def _on_own_change(self, store: Store, change: Change) -> None:
+        entry = change.entry
+        if change.type is ChangeType.DELETED or entry.meta.is_deleting:
+            # Finalizers and what is kept in memory depend on it: no filter may keep it out.
+            self.queue.add(entry.key, Priority.URGENT)
+            return
+        waiting = self._state.waiting
+        if waiting and (failed := waiting.get(entry.key)) and is_same_intent(failed, entry.meta):
+            return
         # What arrives before the store is synced is start-up: it must not delay real changes.
+        priority = Priority.HIGH if store.synced else Priority.LOW
+        try:
+            if self._changes(change):
+                self.queue.add(entry.key, priority)
+        except (Exception, asyncio.CancelledError):
+            _logger.exception("%s: filtering a change of %s failed", self.name, entry.key)
+            self.queue.add(entry.key, priority)
+
+    def _on_change(self, store: Store, watch: Watch, change: Change) -> None:
         priority = Priority.HIGH if store.synced else Priority.LOW
         try:
             if watch.changes(change):
                 for key in changed_keys(watch.map, change):
                     self.queue.add(key, priority)
-        except Exception:
+        except (Exception, asyncio.CancelledError):
             # User code that fails to map a change must not lose it: everything is looked at.
             _logger.exception(
                 "%s: mapping a change of %s %s failed; all objects are reconciled",
@@ -163,7 +198,8 @@ class Controller:
 
     def _enqueue_all(self) -> None:
         for entry in self._state.stores[self.kind].list():
-            self.queue.add(entry.meta.key, Priority.LOW)
+            urgent = entry.meta.is_deleting
+            self.queue.add(entry.key, Priority.URGENT if urgent else Priority.LOW)
 
     async def _run_resync(self, every: timedelta) -> None:
         environment = self._state.environment
@@ -171,6 +207,17 @@ class Controller:
             spread = environment.random.uniform(0.9, 1.1)
             await environment.clock.sleep(every.total_seconds() * spread)
             self._enqueue_all()
+
+    async def _follow(self, source: EventStream) -> None:
+        environment = self._state.environment
+        await follow_stream(
+            source,
+            self.queue.add,
+            # What the stream told while nobody listened is not known.
+            lost=self._enqueue_all,
+            clock=environment.clock,
+            random=environment.random,
+        )
 
     async def _work(self) -> None:
         while (key := await self.queue.get()) is not None:
@@ -184,9 +231,11 @@ class Controller:
         clock = self._state.environment.clock
         started = clock.monotonic()
         outcome = Outcome.SUCCESS
+        if self._state.waiting:
+            self._state.waiting.pop(key, None)
         try:
             await self._state.expectations.settle(key)
-            delay = _delay_of(await self._reconcile(key, context))
+            result = _checked(await self._reconcile(key, context))
         except asyncio.CancelledError as error:
             task = asyncio.current_task()
             if task is None or task.cancelling():
@@ -198,8 +247,9 @@ class Controller:
         else:
             self.queue.forget(key)
             self._state.told.pop(key, None)
-            if delay is not None:
-                self.queue.add_after(key, delay)
+            self._note_stalled(key, is_stalled=False)
+            if result is not None and result.after is not None:
+                self.queue.add_after(key, result.after.total_seconds(), result.priority)
                 outcome = Outcome.REQUEUE_AFTER
         self._state.observer.reconciled(outcome, clock.monotonic() - started)
         self._slow_down(key, context)
@@ -208,6 +258,11 @@ class Controller:
         remedy = remedy_of(error)
         if remedy is Remedy.WAIT_FOR_CHANGE:
             self.queue.forget(key)
+            self._wait_for_change(key)
+            if is_end_of_namespace(error):
+                self._note_stalled(key, is_stalled=False)
+            else:
+                self._note_stalled(key, is_stalled=True)
             text = describe(error)
             known = self._state.told.get(key) == text
             self._state.told[key] = text
@@ -218,8 +273,14 @@ class Controller:
                 exc_info=error if is_fault(error) and not known else None,
             )
             return Outcome.SUCCESS if is_end_of_namespace(error) else Outcome.TERMINAL
-        delay = self.queue.retry(key, at_least=retry_after(error))
-        failures = self.queue.failures(key)
+        failures = self.queue.failures(key) + 1
+        at_least = retry_after(error)
+        if failures >= STALLED_AFTER:
+            self._note_stalled(key, is_stalled=True)
+            if not is_passing(error):
+                spread = self._state.environment.random.uniform(0.9, 1.0)
+                at_least = max(at_least, MAX_DELAY * spread)
+        delay = self.queue.retry(key, at_least=at_least)
         self._tell(key, context, error, delay)
         if failures == STALLED_AFTER and self._stalled is not None:
             try:
@@ -227,6 +288,18 @@ class Controller:
             except Exception as inner:
                 context.logger.warning("cannot report that it is stalled: %s", describe(inner))
         return Outcome.REQUEUE if remedy is Remedy.REREAD else Outcome.ERROR
+
+    def _wait_for_change(self, key: NamespacedName) -> None:
+        """Let no change wake a key that says nothing new, such as that of its own status."""
+        entry = self._state.stores[self.kind].get(key)
+        if entry is not None:
+            self._state.waiting[key] = entry.meta
+
+    def _note_stalled(self, key: NamespacedName, *, is_stalled: bool) -> None:
+        stalled = self._state.stuck
+        if is_stalled is not (key in stalled):
+            (stalled.add if is_stalled else stalled.discard)(key)
+            self._state.observer.stalled(len(stalled))
 
     def _slow_down(self, key: NamespacedName, context: Context) -> None:
         """Hold back a key whose reconciles cause each other: each one writes and so wakes the next.
@@ -284,15 +357,15 @@ class Controller:
         )
 
 
-def _delay_of(result: Result | None) -> float | None:
-    """Return the seconds after which to come back.
+def _checked(result: Result | None) -> Result | None:
+    """Return a result.
 
     Raises:
         TypeError: the reconcile returned something else, as only a type checker would have told.
     """
     if result is not None and not isinstance(result, Result):
         raise TypeError(f"reconcile returned {result!r}: return a Result or None")
-    return None if result is None or result.after is None else result.after.total_seconds()
+    return result
 
 
 class KeyLogger(logging.LoggerAdapter[logging.Logger]):
@@ -317,7 +390,10 @@ class _Attached:
         self.stores = stores
         self.observer = environment.observer.controller(name, workers)
         self.queue: WorkQueue[NamespacedName] = WorkQueue(
-            environment.clock, environment.random, observer=self.observer
+            environment.clock,
+            environment.random,
+            observer=self.observer,
+            group=attrgetter("namespace"),
         )
         self.expectations = Expectations(
             environment.client,
@@ -327,3 +403,5 @@ class _Attached:
         self.recorder = environment.broadcaster.recorder(name)
         self.told: dict[NamespacedName, str] = {}
         self.restless: dict[NamespacedName, int] = {}
+        self.waiting: dict[NamespacedName, ObjectMeta] = {}
+        self.stuck: set[NamespacedName] = set()

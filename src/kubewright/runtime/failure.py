@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from kubewright.api.errors import (
     APIError,
     KubewrightError,
@@ -37,6 +39,21 @@ def is_fault(error: BaseException) -> bool:
     return any(
         not isinstance(deepest_cause(leaf), KubewrightError)
         for leaf in leaves(deepest_cause(error))
+    )
+
+
+def is_passing(error: BaseException) -> bool:
+    """Tell whether an error may heal by itself: a server that is away, a race, a missing right.
+
+    So it is with all that the API asks to retry or re-read, and with a connection or a timeout of
+    the program's own. A bug stays: it is tried again when something changes, and now and then.
+    """
+    causes = [deepest_cause(leaf) for leaf in leaves(deepest_cause(error))]
+    return all(
+        cause.remedy in (Remedy.RETRY, Remedy.REREAD)
+        if isinstance(cause, KubewrightError)
+        else isinstance(cause, OSError | asyncio.CancelledError)
+        for cause in causes
     )
 
 

@@ -49,6 +49,10 @@ class ControllerObserver(Protocol):
         """A reconcile ended; one that was cancelled is not told."""
         ...
 
+    def stalled(self, count: int) -> None:
+        """So many objects have failed ten times in a row, or wait for a change, from now on."""
+        ...
+
 
 class Observer(Protocol):
     """Hear of a manager."""
@@ -78,6 +82,9 @@ class NoControllerObserver:
         """Do nothing."""
 
     def reconciled(self, outcome: Outcome, seconds: float) -> None:
+        """Do nothing."""
+
+    def stalled(self, count: int) -> None:
         """Do nothing."""
 
 

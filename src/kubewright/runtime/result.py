@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import timedelta
 
+from kubewright.runtime.queue import Priority
+
 
 @dataclass(frozen=True, slots=True)
 class Result:
@@ -13,9 +15,13 @@ class Result:
     Without `after`, or with no result at all, the object is looked at again when it, its children
     or something it watches changes. A change that arrives earlier replaces the wait: the reconcile
     that it causes decides anew.
+
+    `priority` is how urgent the object is when the wait is over. A look that may wait, such as
+    measuring a backup's age, takes `Priority.LOW`: thousands of them then delay no user.
     """
 
     after: timedelta | None = None
+    priority: Priority = Priority.HIGH
 
     def __post_init__(self) -> None:
         if self.after is not None and not isinstance(self.after, timedelta):

@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from kubewright.api.metadata import ObjectMeta
 from kubewright.api.resource import GroupKind, GroupVersionKind, NamespacedName, Resource
-from kubewright.cache.entry import Change, Entry
+from kubewright.cache.entry import Change, ChangeType, Entry
 
 MapFunction: TypeAlias = Callable[[Entry], Iterable[NamespacedName]]
 ChangeFilter: TypeAlias = Callable[[Change], bool]
@@ -16,6 +17,69 @@ ChangeFilter: TypeAlias = Callable[[Change], bool]
 def is_any_change(change: Change) -> bool:
     """Let every change through."""
     return True
+
+
+def generation_changed(change: Change) -> bool:
+    """Let a change through when what its author wants has changed: the spec, not the status.
+
+    Objects that come or go, and those whose deletion begins, always pass. So do kinds without
+    generations, such as ConfigMap and Secret: nothing tells what changed in them.
+    """
+    meta, old = change.entry.meta, _old_meta(change)
+    return (
+        old is None
+        or not meta.generation
+        or meta.generation != old.generation
+        or meta.is_deleting is not old.is_deleting
+    )
+
+
+def labels_changed(change: Change) -> bool:
+    """Let a change through when the labels differ, or the object comes or goes."""
+    old = _old_meta(change)
+    return old is None or (change.entry.meta.labels or {}) != (old.labels or {})
+
+
+def annotations_changed(change: Change) -> bool:
+    """Let a change through when the annotations differ, or the object comes or goes."""
+    old = _old_meta(change)
+    return old is None or (change.entry.meta.annotations or {}) != (old.annotations or {})
+
+
+def any_of(*filters: ChangeFilter) -> ChangeFilter:
+    """Build the filter that lets through what one of several lets through.
+
+    `any_of(generation_changed, labels_changed, annotations_changed)` keeps out status alone.
+    """
+    return lambda change: any(passes(change) for passes in filters)
+
+
+def all_of(*filters: ChangeFilter) -> ChangeFilter:
+    """Build the filter that lets through what all of several let through."""
+    return lambda change: all(passes(change) for passes in filters)
+
+
+def is_same_intent(one: ObjectMeta, other: ObjectMeta) -> bool:
+    """Tell whether two states of an object say the same of what it should be.
+
+    Labels and annotations count: a desired function may read them, and to touch an annotation is
+    how people ask for another try. Without a generation, any two versions differ.
+    """
+    return (
+        bool(one.generation)
+        and one.generation == other.generation
+        and one.uid == other.uid
+        and one.is_deleting is other.is_deleting
+        and (one.labels or {}) == (other.labels or {})
+        and (one.annotations or {}) == (other.annotations or {})
+    )
+
+
+def _old_meta(change: Change) -> ObjectMeta | None:
+    """Return the metadata before a modification; None when the object comes or goes."""
+    if change.type is not ChangeType.MODIFIED or change.old is None:
+        return None
+    return change.old.meta
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,9 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from kubewright.runtime.observer import Outcome
 from kubewright.runtime.queue import Priority
 
-# The numbers that controller-runtime gives to changes, and to what start-up and resyncs bring.
-_PRIORITIES = {Priority.HIGH: "0", Priority.LOW: "-100"}
+# The numbers that controller-runtime gives to changes, and to what start-up and resyncs bring;
+# deletions have a priority of their own only here.
+_PRIORITIES = {Priority.URGENT: "100", Priority.HIGH: "0", Priority.LOW: "-100"}
 
 # Result labels of controller-runtime; a terminal failure is an error there too.
 _RESULTS = {
@@ -72,6 +73,12 @@ class ControllerMetrics:
         self.limit = Gauge(
             "controller_runtime_max_concurrent_reconciles",
             "Workers of a controller.",
+            by_controller,
+            registry=registry,
+        )
+        self.stalled = Gauge(
+            "kubewright_stalled_objects",
+            "Objects that failed ten times in a row, or that wait for a change after a failure.",
             by_controller,
             registry=registry,
         )
@@ -147,6 +154,7 @@ class ObservedController:
         self._errors = metrics.errors.labels(name)
         self._terminal_errors = metrics.terminal_errors.labels(name)
         self._seconds = metrics.seconds.labels(name)
+        self._stalled = metrics.stalled.labels(name)
         self._adds = metrics.adds.labels(name, name)
         self._retries = metrics.retries.labels(name, name)
         self._waited = metrics.waited.labels(name, name)
@@ -184,6 +192,10 @@ class ObservedController:
             self._errors.inc()
         if outcome is Outcome.TERMINAL:
             self._terminal_errors.inc()
+
+    def stalled(self, count: int) -> None:
+        """Show how many objects are stalled."""
+        self._stalled.set(count)
 
     def depths(self) -> dict[str, int]:
         """Return how many keys are ready, by priority."""

@@ -13,7 +13,13 @@ from kubewright.api.errors import (
     TerminalError,
     TooManyRequests,
 )
-from kubewright.runtime.failure import deepest_cause, describe, remedy_of, retry_after
+from kubewright.runtime.failure import (
+    deepest_cause,
+    describe,
+    is_passing,
+    remedy_of,
+    retry_after,
+)
 
 
 @pytest.mark.parametrize(
@@ -60,3 +66,20 @@ def test_a_circle_of_causes_ends() -> None:
     one, two = ValueError("one"), ValueError("two")
     one.__cause__, two.__cause__ = two, one
     assert deepest_cause(one) is two
+
+
+@pytest.mark.parametrize(
+    ("error", "passing"),
+    [
+        (Conflict("changed"), True),
+        (TooManyRequests("slow down"), True),
+        (ConnectionRefusedError("the database is away"), True),
+        (TimeoutError("no answer"), True),
+        (ValueError("a bug"), False),
+        (TerminalError("cannot be"), False),
+        (ExceptionGroup("two", [Conflict("changed"), ValueError("a bug")]), False),
+        (ExceptionGroup("two", [Conflict("changed"), TimeoutError("late")]), True),
+    ],
+)
+def test_what_heals_by_itself_is_told_from_what_stays(error: Exception, passing: bool) -> None:
+    assert is_passing(error) is passing

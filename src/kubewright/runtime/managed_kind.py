@@ -12,9 +12,10 @@ from kubewright.api.resource import GroupVersionKind, Object, Resource
 from kubewright.runtime.child_kind import ChildKind
 from kubewright.runtime.children import Children
 from kubewright.runtime.context import Context
+from kubewright.runtime.event_stream import EventStream
 from kubewright.runtime.result import Result
 from kubewright.runtime.status import StatusValue
-from kubewright.runtime.watch import Watch
+from kubewright.runtime.watch import ChangeFilter, Watch
 
 
 class CustomObject(Protocol):
@@ -92,6 +93,8 @@ class ManagedKind(Generic[T]):
     owns: dict[GroupVersionKind, ChildKind] = field(default_factory=dict)
     reads: list[Resource] = field(default_factory=list)
     watches: list[Watch] = field(default_factory=list)
+    filter_changes: ChangeFilter | None = None
+    sources: list[EventStream] = field(default_factory=list)
 
     @property
     def resource(self) -> Resource:

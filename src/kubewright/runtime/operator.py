@@ -13,6 +13,7 @@ from kubewright.client.client import Client
 from kubewright.client.clock import Clock, SystemClock
 from kubewright.runtime.child_kind import ChildKind
 from kubewright.runtime.controller import Controller
+from kubewright.runtime.event_stream import EventStream, OpenStream
 from kubewright.runtime.kind_reconciler import KindReconciler
 from kubewright.runtime.managed_kind import (
     CustomKind,
@@ -26,7 +27,7 @@ from kubewright.runtime.managed_kind import (
 )
 from kubewright.runtime.manager import Manager
 from kubewright.runtime.readiness import Progress, compute_readiness
-from kubewright.runtime.watch import Watch
+from kubewright.runtime.watch import ChangeFilter, Watch, is_any_change
 
 
 class Operator:
@@ -131,6 +132,32 @@ class Operator:
 
         return register
 
+    def source(self, kind: CustomKind[T]) -> Callable[[OpenStream], OpenStream]:
+        """Register an async generator function that yields keys of objects to reconcile.
+
+        For what happens outside the API server: messages, webhooks of others, a database's own
+        notifications. See `EventStream` for what happens when it fails or ends.
+        """
+        managed = self._managed(kind)
+
+        def register(function: OpenStream) -> OpenStream:
+            name = f"{self.name}: {getattr(function, '__name__', 'source')}"
+            managed.sources.append(EventStream(name, function))
+            return function
+
+        return register
+
+    def filter_changes(self, kind: CustomKind[T], changes: ChangeFilter) -> None:
+        """Let only some changes of an object itself wake it, such as `generation_changed`.
+
+        Its deletion, its children and what it watches wake it as ever. By default every change
+        does, so that a status that somebody else changed is put right.
+
+        Raises:
+            ConfigurationError: the kind has a filter already.
+        """
+        self._managed(kind).set("filter_changes", changes)
+
     def crds(self) -> list[Object]:
         """Return the CustomResourceDefinitions of all kinds."""
         return [managed.kind.crd() for managed in self.kinds]
@@ -194,6 +221,8 @@ class Operator:
             owns=[child.resource for child in managed.owns.values()],
             watches=[*managed.watches, *reconciler.watch_strangers()],
             reads=managed.reads,
+            changes=managed.filter_changes or is_any_change,
+            sources=managed.sources,
             workers=self._workers,
             field_manager=reconciler.side_manager,
         )

@@ -110,6 +110,11 @@ class KeyQueue(Generic[K]):
         """The keys that are ready, due later, or to be worked on again once they are done."""
         return frozenset({*self._ready, *self._due, *self._again})
 
+    @property
+    def delayed(self) -> dict[K, Priority]:
+        """The keys that are due later, and how urgent they will be."""
+        return {key: delayed.priority for key, delayed in self._due.items()}
+
     def add(self, key: K, now: float, priority: Priority = Priority.HIGH) -> None:
         """Make a key ready, or mark it to be worked on again when it is in work."""
         if key in self._active:
@@ -275,6 +280,11 @@ class WorkQueue(Generic[K]):
 
     def __len__(self) -> int:
         return len(self._keys)
+
+    @property
+    def delayed(self) -> dict[K, Priority]:
+        """The keys that are due later, and how urgent they will be."""
+        return self._keys.delayed
 
     def add(self, key: K, priority: Priority = Priority.HIGH) -> None:
         """Ask for work on a key as soon as a worker is free."""

@@ -372,6 +372,25 @@ async def test_a_refused_object_says_why(client: Client, namespace: str, running
         await eventually(lambda: is_true(client, namespace, "Ready"))
 
 
+async def test_defaults_are_filled_in_where_no_webhook_does_and_stay_out_of_the_spec(
+    client: Client, namespace: str, running: Running
+) -> None:
+    operator = build_operator()
+
+    @operator.default(Pool)
+    def word(pool: Pool) -> None:
+        if pool.spec.word == "a":
+            pool.spec.word = "filled in"
+
+    await client.create(build_pool(namespace, size=1))
+    async with running(operator):
+        await eventually(lambda: is_true(client, namespace, "Ready"))
+        child = await client.get(builtin.CONFIG_MAP, "pool-0", namespace=namespace)
+        assert child["data"] == {"word": "filled in"}
+    pool = await get_pool(client, namespace)
+    assert (pool["spec"]["word"], pool["metadata"]["generation"]) == ("a", 1)
+
+
 async def has_event(client: Client, namespace: str, reason: str) -> bool:
     """Look for an Event the way `kubectl describe` does."""
     fields = {"involvedObject.name": "pool", "involvedObject.kind": "Pool"}

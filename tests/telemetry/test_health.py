@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from kubewright.api.errors import KubewrightError, TransportError
-from kubewright.telemetry.health import Health
+from kubewright.telemetry.health import Health, Part
 
 
 @dataclass(eq=False)
@@ -26,6 +26,7 @@ class Cache:
 class Manager:
     is_ready: bool = True
     cache: Cache = field(default_factory=Cache)
+    readiness_checks: list[Part] = field(default_factory=list)
     now: float = 1000.0
 
     @property
@@ -87,3 +88,15 @@ def test_alive_while_unready() -> None:
     manager = Manager(is_ready=False)
 
     assert Health(manager, monotonic=lambda: manager.now).alive().status == 200
+
+
+def test_a_part_that_is_not_ready_keeps_the_process_from_being_ready() -> None:
+    class Webhooks:
+        def find_problems(self) -> list[str]:
+            return ["no certificate is loaded"]
+
+    manager = Manager(readiness_checks=[Webhooks()])
+
+    answer = Health(manager, monotonic=lambda: manager.now).ready()
+
+    assert (answer.status, answer.text) == (500, "no certificate is loaded\n")

@@ -128,6 +128,9 @@ class CustomResource(Generic[SpecT, StatusT]):
         namespaced: False for kinds that belong to the whole cluster.
         scale: serves `/scale`.
         columns: printer columns; the age is always the last.
+        storage: False for the versions of a kind that are not the stored one.
+        served: False for a version that is only read from storage.
+        deprecated: what a client is warned of that still uses this version.
 
     Raises:
         SchemaError: the models have no structural schema, or a path names no field.
@@ -158,6 +161,9 @@ class CustomResource(Generic[SpecT, StatusT]):
         namespaced: bool = True,
         scale: Scale | None = None,
         columns: Sequence[Column] = (),
+        storage: bool = True,
+        served: bool = True,
+        deprecated: str = "",
     ) -> None:
         super().__init_subclass__()
         if not group or not version:
@@ -176,6 +182,7 @@ class CustomResource(Generic[SpecT, StatusT]):
         names |= {"categories": list(categories)} if categories else {}
         schema = _build_object_schema(cls.__doc__, spec, status)
         cls._definition = _build_definition(cls.resource, names, schema, scale, columns)
+        cls._definition["spec"]["versions"][0] |= _build_stage(storage, served, deprecated)
 
     @classmethod
     def crd(cls) -> Object:
@@ -314,6 +321,14 @@ def _build_definition(
             "versions": [version],
         },
     }
+
+
+def _build_stage(storage: bool, served: bool, deprecated: str) -> Object:
+    """Build what a version says of its place among the versions of its kind."""
+    stage: Object = {"served": served, "storage": storage}
+    if deprecated:
+        stage |= {"deprecated": True, "deprecationWarning": deprecated}
+    return stage
 
 
 def _build_scale(scale: Scale, schema: Object) -> Object:

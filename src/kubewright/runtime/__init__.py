@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from kubewright.runtime.event_stream import EventStream
     from kubewright.runtime.events import EventRecorder
     from kubewright.runtime.leader_election import LeaderElection, LeadershipLost
-    from kubewright.runtime.manager import Manager, Runnable
+    from kubewright.runtime.manager import Manager, ReadinessCheck, Runnable
     from kubewright.runtime.observer import ControllerObserver, Observer, Outcome
     from kubewright.runtime.operator import Operator
     from kubewright.runtime.queue import Priority, WorkQueue
@@ -47,6 +47,7 @@ __all__ = [
     "Priority",
     "Progress",
     "Readiness",
+    "ReadinessCheck",
     "Reconcile",
     "Result",
     "Runnable",
@@ -71,7 +72,7 @@ _MODULES = {
     "event_stream": ("EventStream",),
     "events": ("EventRecorder",),
     "leader_election": ("LeaderElection", "LeadershipLost"),
-    "manager": ("Manager", "Runnable"),
+    "manager": ("Manager", "ReadinessCheck", "Runnable"),
     "observer": ("ControllerObserver", "Observer", "Outcome"),
     "operator": ("Operator",),
     "queue": ("Priority", "WorkQueue"),

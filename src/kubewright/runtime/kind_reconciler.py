@@ -38,6 +38,7 @@ from kubewright.runtime.status import (
     ensure_status,
     steady_message,
 )
+from kubewright.runtime.validation import judge
 from kubewright.runtime.watch import Watch
 
 
@@ -125,6 +126,7 @@ class KindReconciler(Generic[T]):
             # A former version of this operator finalized; nothing would remove it at the end.
             owner = await remove_finalizer(ctx, managed.resource, owner, self.finalizer)
         obj = managed.kind.decode(raw)
+        self._default(obj)
         self._validate(ctx.request, obj)
         desired = self._build_desired(owner, obj)
         live = self._read_live(ctx, owner, desired)
@@ -140,15 +142,21 @@ class KindReconciler(Generic[T]):
         await self._write_status(ctx, owner, value, summary)
         return result
 
-    def _validate(self, key: NamespacedName, obj: T) -> None:
-        old = self._accepted.get(key)
-        for check in self._managed.validate:
+    def _default(self, obj: T) -> None:
+        """Fill in what a webhook would have, where none is served; the spec itself stays."""
+        for fill in self._managed.default:
             try:
-                check(obj, old)
-            except (ValueError, TerminalError) as error:
-                # Its sentence is for the user; where it was raised tells nothing more.
-                raise Refused("Invalid", str(error)) from None
-        self._accepted[key] = obj
+                fill(obj)
+            except Exception as error:
+                raise Refused("DefaultFailed", describe(error)) from error
+
+    def _validate(self, key: NamespacedName, obj: T) -> None:
+        if self._managed.validate:
+            verdict = judge(self._managed.validate, obj, self._accepted.get(key))
+            if verdict.refusals:
+                # The sentences are for the user; where they were raised tells nothing more.
+                raise Refused("Invalid", verdict.message)
+            self._accepted[key] = obj
 
     def _build_desired(self, owner: Object, obj: T) -> list[Object]:
         managed = self._managed

@@ -15,6 +15,11 @@ from kubewright.runtime.context import Context
 from kubewright.runtime.event_stream import EventStream
 from kubewright.runtime.result import Result
 from kubewright.runtime.status import StatusValue
+from kubewright.runtime.validation import (
+    DefaultFunction,
+    ValidateDeleteFunction,
+    ValidateFunction,
+)
 from kubewright.runtime.watch import ChangeFilter, Watch
 
 
@@ -55,7 +60,6 @@ class CustomKind(Protocol[T_co]):
 DesiredFunction: TypeAlias = Callable[[T], Iterable[Object]]
 ReconcileFunction: TypeAlias = Callable[[T, Context], Awaitable[Result | None]]
 FinalizeFunction: TypeAlias = Callable[[T, Context], Awaitable[Result | None]]
-ValidateFunction: TypeAlias = Callable[[T, T | None], None]
 StatusFunction: TypeAlias = Callable[[T, Children], StatusValue]
 
 DesiredT = TypeVar("DesiredT", bound=Iterable[Object])
@@ -89,7 +93,9 @@ class ManagedKind(Generic[T]):
     reconcile: ReconcileFunction[T] | None = None
     finalize: FinalizeFunction[T] | None = None
     status: StatusFunction[T] | None = None
+    default: list[DefaultFunction[T]] = field(default_factory=list)
     validate: list[ValidateFunction[T]] = field(default_factory=list)
+    validate_delete: list[ValidateDeleteFunction[T]] = field(default_factory=list)
     owns: dict[GroupVersionKind, ChildKind] = field(default_factory=dict)
     reads: list[Resource] = field(default_factory=list)
     watches: list[Watch] = field(default_factory=list)
@@ -100,6 +106,11 @@ class ManagedKind(Generic[T]):
     def resource(self) -> Resource:
         """The resource of the kind."""
         return self.kind.resource
+
+    @property
+    def is_reconciled(self) -> bool:
+        """Tell whether there is a function that a controller would run."""
+        return any((self.desired, self.reconcile, self.finalize, self.status))
 
     def set(self, role: str, function: Callable[..., Any]) -> None:
         """Give the kind its function of a role.

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Sequence
 from datetime import timedelta
 from random import Random
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from kubewright.cache.cache import Cache
 from kubewright.client.client import Client
@@ -33,6 +33,15 @@ class Runnable(Protocol):
         ...
 
 
+@runtime_checkable
+class ReadinessCheck(Protocol):
+    """A runnable that may keep its process from being ready."""
+
+    def find_problems(self) -> Sequence[str]:
+        """Return one sentence for each reason not to be ready."""
+        ...
+
+
 class Manager:
     """Run controllers and other runnables on one cache.
 
@@ -44,6 +53,8 @@ class Manager:
     With `leader_election`, controllers and runnables start when this process leads; until then the
     caches are kept warm. `client` then writes only while it leads. A manager that loses the
     leadership cancels its controllers, without a grace period, and ends with LeadershipLost.
+    What does not need the leadership starts before the caches and ends after them: a webhook, for
+    one, may be what lets the API server list an object.
 
     Arguments:
         namespaces: what the caches hold; by default all namespaces.
@@ -75,6 +86,7 @@ class Manager:
         self._grace_period = grace_period
         self._controllers: list[Controller] = []
         self._runnables: list[Runnable] = []
+        self._everywhere: list[Runnable] = []
         self._workers = max_concurrent_reconciles
         self._synced = False
         self._ready = asyncio.Event()
@@ -96,8 +108,17 @@ class Manager:
             self._observer,
         )
 
-    def add(self, runnable: Controller | Runnable) -> None:
+    @property
+    def readiness_checks(self) -> Sequence[ReadinessCheck]:
+        """The runnables that know by themselves when they are not ready."""
+        runnables = (*self._everywhere, *self._runnables)
+        return [runnable for runnable in runnables if isinstance(runnable, ReadinessCheck)]
+
+    def add(self, runnable: Controller | Runnable, *, needs_leader_election: bool = True) -> None:
         """Add a controller or another runnable, before `run`.
+
+        Without `needs_leader_election` a runnable runs whether this process leads or not, with a
+        client of its own: that of the manager writes only while it leads.
 
         Raises:
             RuntimeError: the controller belongs to a manager already.
@@ -107,8 +128,10 @@ class Manager:
                 runnable.workers = self._workers
             runnable.attach(self.environment)
             self._controllers.append(runnable)
-        else:
+        elif needs_leader_election:
             self._runnables.append(runnable)
+        else:
+            self._everywhere.append(runnable)
 
     async def run(self) -> None:
         """Run until cancelled, or until a part fails.
@@ -118,16 +141,25 @@ class Manager:
         """
         try:
             async with asyncio.TaskGroup() as group:
-                cache = group.create_task(self.cache.run(), name="cache")
-                await self._wait_synced()
-                self._synced = True
+                others = [_start(group, runnable) for runnable in self._everywhere]
                 try:
-                    await self._run_when_leading()
+                    await self._run_on_cache()
                 finally:
-                    cache.cancel()
+                    for other in others:
+                        other.cancel()
         finally:
             self._synced = False
             self._ready.clear()
+
+    async def _run_on_cache(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            cache = group.create_task(self.cache.run(), name="cache")
+            await self._wait_synced()
+            self._synced = True
+            try:
+                await self._run_when_leading()
+            finally:
+                cache.cancel()
 
     async def wait_ready(self) -> None:
         """Wait until all caches are synced and all workers started."""
@@ -166,7 +198,7 @@ class Manager:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._broadcaster.run(), name="events")
             for runnable in self._runnables:
-                group.create_task(runnable.run(), name=type(runnable).__name__)
+                _start(group, runnable)
             for controller in self._controllers:
                 group.create_task(controller.run(), name=controller.name)
             self._ready.set()
@@ -192,3 +224,7 @@ class Manager:
     async def _finish(self) -> None:
         await asyncio.gather(*(controller.drain() for controller in self._controllers))
         await self._broadcaster.flush()
+
+
+def _start(group: asyncio.TaskGroup, runnable: Runnable) -> asyncio.Task[None]:
+    return group.create_task(runnable.run(), name=type(runnable).__name__)

@@ -2,32 +2,46 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import timedelta
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from kubewright.api import builtin
-from kubewright.api.errors import NotFound, Timeout
+from kubewright.api.definition import merge_definitions
+from kubewright.api.errors import ConfigurationError, NotFound, Timeout
 from kubewright.api.resource import Object, Resource
 from kubewright.client.client import Client
 from kubewright.client.clock import Clock, SystemClock
 from kubewright.runtime.child_kind import ChildKind
 from kubewright.runtime.controller import Controller
+from kubewright.runtime.conversion import Conversions
 from kubewright.runtime.event_stream import EventStream, OpenStream
 from kubewright.runtime.kind_reconciler import KindReconciler
 from kubewright.runtime.managed_kind import (
     CustomKind,
+    CustomObject,
     DesiredDecorator,
     FinalizeFunction,
     ManagedKind,
     ReconcileFunction,
     StatusDecorator,
     T,
-    ValidateFunction,
 )
 from kubewright.runtime.manager import Manager
 from kubewright.runtime.readiness import Progress, compute_readiness
+from kubewright.runtime.validation import (
+    DefaultFunction,
+    ValidateDeleteFunction,
+    ValidateFunction,
+)
 from kubewright.runtime.watch import ChangeFilter, Watch, is_any_change
+
+CONVERT_PATH = "/convert"
+"""Where conversion webhooks are served."""
+
+U = TypeVar("U", bound=CustomObject)
+F = TypeVar("F")
 
 
 class Operator:
@@ -48,6 +62,8 @@ class Operator:
         self.name = name
         self._workers = workers
         self._kinds: dict[Resource, ManagedKind[Any]] = {}
+        self._versions: dict[Resource, CustomKind[Any]] = {}
+        self.conversions = Conversions()
 
     @property
     def kinds(self) -> Sequence[ManagedKind[Any]]:
@@ -122,12 +138,51 @@ class Operator:
         """Register a check that a schema cannot express; there may be several.
 
         It gets the new object and the old one (None when it is not known) and raises ValueError
-        with a sentence for the user. A refused object is stalled until it changes.
+        with a sentence for the user. What it yields or returns are warnings for the user. It must
+        be pure: the webhook asks it before a write is stored, and the controller before it works
+        on an object, for a webhook may be absent. A refused object is stalled until it changes.
         """
-        managed = self._managed(kind)
+        return self._append(self._managed(kind).validate)
 
-        def register(function: ValidateFunction[T]) -> ValidateFunction[T]:
-            managed.validate.append(function)
+    def validate_delete(
+        self, kind: CustomKind[T]
+    ) -> Callable[[ValidateDeleteFunction[T]], ValidateDeleteFunction[T]]:
+        """Register a check of deletions; only a webhook can ask it.
+
+        It gets the object and raises ValueError with a sentence to keep it. What it yields or
+        returns are warnings.
+        """
+        return self._append(self._managed(kind).validate_delete)
+
+    def default(self, kind: CustomKind[T]) -> Callable[[DefaultFunction[T]], DefaultFunction[T]]:
+        """Register a function that fills in what a user left out, in the object that it gets.
+
+        It must be pure, and change nothing when it is called on its own result. The webhook stores
+        what it fills in. The controller calls it too, before all other functions, for a webhook may
+        be absent; it never writes that into the spec. Constants belong in the model: the API server
+        fills them in by itself.
+        """
+        return self._append(self._managed(kind).default)
+
+    def convert(
+        self, source: CustomKind[T], target: CustomKind[U]
+    ) -> Callable[[Callable[[T], U]], Callable[[T], U]]:
+        """Register how to make an object of one version from that of another.
+
+        Of a kind with several versions, each has its own class; one of them is stored, the others
+        say `storage=False`. Choose one as the hub and register both ways between it and each other
+        version. Nothing may be lost on the way there and back: what another version has no field
+        for belongs in an annotation. The function must be pure. Name, UID and the like are kept
+        whatever it returns; labels and annotations are its own.
+
+        Raises:
+            ConfigurationError: these are not two versions of one kind, or are registered already.
+        """
+
+        def register(function: Callable[[T], U]) -> Callable[[T], U]:
+            self.conversions.add(source.resource, target.resource, function)
+            for kind in (source, target):
+                self._versions.setdefault(kind.resource, kind)
             return function
 
         return register
@@ -158,19 +213,53 @@ class Operator:
         """
         self._managed(kind).set("filter_changes", changes)
 
-    def crds(self) -> list[Object]:
-        """Return the CustomResourceDefinitions of all kinds."""
-        return [managed.kind.crd() for managed in self.kinds]
+    def versions(self) -> list[list[CustomKind[Any]]]:
+        """Return the classes of all kinds, those of one kind together.
+
+        Raises:
+            ConfigurationError: a kind has several versions, and a conversion is missing.
+        """
+        kinds: dict[str, list[CustomKind[Any]]] = {}
+        for kind in self._versions.values():
+            kinds.setdefault(kind.resource.group_resource, []).append(kind)
+        for versions in kinds.values():
+            self.conversions.check([version.resource for version in versions])
+        return list(kinds.values())
+
+    def crds(self, conversion: Object | None = None) -> list[Object]:
+        """Return the CustomResourceDefinitions of all kinds, one for all versions of a kind.
+
+        Arguments:
+            conversion: the clientConfig of the conversion webhook, for kinds with several versions.
+                By default it is the Service `NAME-webhook` in the namespace `NAME-system`, where
+                NAME is that of the operator.
+
+        Raises:
+            ConfigurationError: a kind has several versions, and a conversion is missing.
+            SchemaError: the versions of a kind do not fit together.
+        """
+        if conversion is None:
+            service = {"name": f"{self.name}-webhook", "namespace": f"{self.name}-system"}
+            conversion = {"service": {**service, "path": CONVERT_PATH, "port": 443}}
+        definitions = []
+        for versions in self.versions():
+            crds = [version.crd() for version in versions]
+            definitions.append(crds[0] if len(crds) == 1 else merge_definitions(crds, conversion))
+        return definitions
 
     def controllers(self) -> list[Controller]:
-        """Build the controllers, one for each kind."""
-        return [self._build_controller(managed) for managed in self.kinds]
+        """Build the controllers, one for each kind.
+
+        Raises:
+            ConfigurationError: two versions of one kind have functions for a controller.
+        """
+        return [self._build_controller(managed) for managed in self._reconciled()]
 
     def add_to(self, manager: Manager) -> None:
         """Give the controllers to a manager."""
-        for managed in self.kinds:
+        for resource in self._versions:
             # The class knows where it is served: no discovery is needed to write its objects.
-            manager.client.mapper.add(managed.resource)
+            manager.client.mapper.add(resource)
         for controller in self.controllers():
             manager.add(controller)
 
@@ -178,10 +267,11 @@ class Operator:
         self,
         client: Client,
         *,
+        conversion: Object | None = None,
         timeout: timedelta = timedelta(seconds=30),
         clock: Clock | None = None,
     ) -> None:
-        """Apply the CRDs and wait until the API server serves them.
+        """Apply the CRDs and wait until the API server serves them; see `crds` for `conversion`.
 
         Raises:
             Timeout: a CRD is not established in time; the message says what it waits for.
@@ -189,13 +279,40 @@ class Operator:
         """
         clock = SystemClock() if clock is None else clock
         deadline = clock.monotonic() + timeout.total_seconds()
-        applied = [await client.apply(crd, field_manager=self.name) for crd in self.crds()]
+        applied = [
+            await client.apply(crd, field_manager=self.name) for crd in self.crds(conversion)
+        ]
         for crd in applied:
             await _wait_established(client, crd["metadata"]["name"], clock, deadline)
 
     def _managed(self, kind: CustomKind[T]) -> ManagedKind[T]:
+        self._versions.setdefault(kind.resource, kind)
         managed = self._kinds.setdefault(kind.resource, ManagedKind(kind))
         return cast("ManagedKind[T]", managed)
+
+    def _reconciled(self) -> list[ManagedKind[Any]]:
+        """Return of each kind the version that a controller works with."""
+        count = Counter(kind.group_resource for kind in self._versions)
+        chosen: dict[str, ManagedKind[Any]] = {}
+        for managed in self.kinds:
+            name = managed.resource.group_resource
+            if count[name] > 1 and not managed.is_reconciled:
+                continue
+            if name in chosen:
+                raise ConfigurationError(
+                    f"{managed.resource.kind} is reconciled as {chosen[name].resource.version} and "
+                    f"as {managed.resource.version}: use one version, the others are converted"
+                )
+            chosen[name] = managed
+        return list(chosen.values())
+
+    @staticmethod
+    def _append(functions: list[F]) -> Callable[[F], F]:
+        def register(function: F) -> F:
+            functions.append(function)
+            return function
+
+        return register
 
     def _register(
         self,
@@ -215,7 +332,7 @@ class Operator:
     def _build_controller(self, managed: ManagedKind[Any]) -> Controller:
         reconciler = KindReconciler(self.name, managed)
         return Controller(
-            self.name if len(self._kinds) == 1 else f"{self.name}-{managed.resource.plural}",
+            self.name if len(self._reconciled()) == 1 else f"{self.name}-{managed.resource.plural}",
             managed.resource,
             reconciler.reconcile,
             owns=[child.resource for child in managed.owns.values()],

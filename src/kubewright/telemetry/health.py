@@ -35,6 +35,14 @@ class Watched(Protocol):
         ...
 
 
+class Part(Protocol):
+    """A part of a manager that knows by itself when it is not ready, such as a webhook server."""
+
+    def find_problems(self) -> Sequence[str]:
+        """Return one sentence for each reason not to be ready."""
+        ...
+
+
 class Checked(Protocol):
     """The part of a manager that probes ask."""
 
@@ -46,6 +54,11 @@ class Checked(Protocol):
     @property
     def cache(self) -> Watched:
         """The cache that all controllers share."""
+        ...
+
+    @property
+    def readiness_checks(self) -> Sequence[Part]:
+        """The parts that know by themselves when they are not ready."""
         ...
 
 
@@ -78,10 +91,11 @@ class Health:
     def find_problems(self) -> list[str]:
         """Return one sentence for each reason not to be ready."""
         reflectors = self._manager.cache.reflectors
+        parts = [text for part in self._manager.readiness_checks for text in part.find_problems()]
         if self._manager.is_ready:
-            return [*self._find_behind(reflectors)]
+            return [*self._find_behind(reflectors), *parts]
         reasons = [f"{each}: {each.failure}" for each in reflectors if each.failure is not None]
-        return ["the caches are not synced", *reasons]
+        return ["the caches are not synced", *reasons, *parts]
 
     def _find_behind(self, reflectors: Iterable[Follower]) -> Iterable[str]:
         now = self._monotonic()

@@ -307,3 +307,15 @@ def test_delays_begin_anew_after_a_quiet_time() -> None:
     assert [backoff.next(0.0) >= 0.8 * 2**n for n in range(5)] == [True] * 5
     assert backoff.next(121.0) <= 1.6
     assert all(backoff.next(121.0) <= 30.0 for _ in range(2000))
+
+
+async def test_counts_what_it_does_and_since_when_it_fails() -> None:
+    run = Run(listing(10), Script(lasts=20), TransportError("cut"), TransportError("cut"))
+    async with run.started():
+        await asyncio.sleep(0)
+
+    reflector = run.reflector
+    assert (reflector.relists, reflector.watches, reflector.failures) == (1, 1, 2)
+    # The clock went on through the pauses after each failure.
+    assert reflector.failing_since is not None
+    assert reflector.failing_since < run.clock.monotonic()

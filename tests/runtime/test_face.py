@@ -10,6 +10,7 @@ import kubewright.runtime
 
 def test_the_public_names_are_these() -> None:
     assert kubewright.runtime.__all__ == [
+        "Attempt",
         "ChildKind",
         "Children",
         "Context",
@@ -30,12 +31,15 @@ def test_the_public_names_are_these() -> None:
         "Reconcile",
         "Result",
         "Runnable",
+        "Trigger",
         "Watch",
         "WorkQueue",
+        "Write",
         "all_of",
         "annotations_changed",
         "any_of",
         "compute_readiness",
+        "current_attempt",
         "generation_changed",
         "labels_changed",
         "map_to_controller",

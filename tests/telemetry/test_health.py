@@ -11,7 +11,7 @@ from kubewright.telemetry.health import Health, Part
 @dataclass(eq=False)
 class Follower:
     failure: KubewrightError | None = None
-    last_contact: float | None = 0.0
+    failing_since: float | None = None
 
     def __str__(self) -> str:
         return "reflector of pods"
@@ -35,6 +35,10 @@ class Manager:
 
     def fail(self) -> None:
         self.follower.failure = TransportError("refused")
+        self.follower.failing_since = self.now
+
+    def follow(self) -> None:
+        self.follower.failure = self.follower.failing_since = None
 
 
 def test_a_silent_watch_that_stands_is_ready() -> None:
@@ -67,7 +71,7 @@ def test_a_watch_that_fails_for_a_minute_is_unready_until_it_follows() -> None:
     manager.now += 0.1
     assert health.ready().text == "reflector of pods is behind for 60 s: refused\n"
 
-    manager.follower.failure = None
+    manager.follow()
     assert health.ready().status == 200
 
 
@@ -78,8 +82,10 @@ def test_two_short_gaps_do_not_add_up() -> None:
     health.ready()
 
     # Between two probes it followed the server, and broke again.
-    manager.follower.last_contact = manager.now + 30
-    manager.now += 70
+    manager.now += 30
+    manager.follow()
+    manager.fail()
+    manager.now += 40
 
     assert health.ready().status == 200
 

@@ -18,10 +18,10 @@ from kubewright.api.resource import NamespacedName
 from kubewright.client.client import Client
 from kubewright.client.transport import NO_HEADERS, Query, Response, Stream
 from kubewright.local.apiserver.serving import ServerOptions, serve
+from kubewright.runtime.attempt import Attempt, Outcome
 from kubewright.runtime.context import Context
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.manager import Manager
-from kubewright.runtime.observer import Outcome
 from kubewright.runtime.queue import KeyQueue, Priority
 from kubewright.telemetry.controller_metrics import QUEUE_BUCKETS, RECONCILE_BUCKETS
 from kubewright.telemetry.metrics import Metrics
@@ -40,6 +40,16 @@ def value(metrics: Metrics, name: str, /, **labels: str) -> float | None:
     return metrics.registry.get_sample_value(name, labels)
 
 
+def build_attempt(outcome: Outcome = Outcome.SUCCESS, name: str = "a") -> Attempt:
+    key = NamespacedName("default", name)
+    attempt = Attempt("c", builtin.SECRET, key, started=0.0, ids=Random(0))
+    attempt.outcome = outcome
+    attempt.seconds = 0.5
+    if outcome in (Outcome.ERROR, Outcome.TERMINAL, Outcome.REQUEUE):
+        attempt.failure = "broken"
+    return attempt
+
+
 def test_every_series_of_a_controller_is_there_from_the_start() -> None:
     metrics = Metrics()
     metrics.controller("c", 3)
@@ -52,7 +62,12 @@ def test_every_series_of_a_controller_is_there_from_the_start() -> None:
         'controller_runtime_reconcile_total{controller="c",result="requeue_after"} 0.0',
         'controller_runtime_reconcile_errors_total{controller="c"} 0.0',
         'controller_runtime_terminal_reconcile_errors_total{controller="c"} 0.0',
+        'controller_runtime_reconcile_panics_total{controller="c"} 0.0',
+        'controller_runtime_reconcile_timeouts_total{controller="c"} 0.0',
         'controller_runtime_reconcile_time_seconds_count{controller="c"} 0.0',
+        'kubewright_dead_letters_total{controller="c"} 0.0',
+        'kubewright_stalled_objects{controller="c"} 0.0',
+        'kubewright_read_your_writes_timeouts_total{controller="c"} 0.0',
         'controller_runtime_max_concurrent_reconciles{controller="c"} 3.0',
         'controller_runtime_active_workers{controller="c"} 0.0',
         'workqueue_depth{controller="c",name="c",priority="0"} 0.0',
@@ -121,7 +136,7 @@ def test_a_terminal_failure_is_an_error_too() -> None:
     metrics = Metrics()
     observed = metrics.controller("c", 1)
     for outcome in Outcome:
-        observed.reconciled(outcome, 0.5)
+        observed.reconciled(build_attempt(outcome))
 
     counts = {
         result: value(metrics, "controller_runtime_reconcile_total", controller="c", result=result)
@@ -131,6 +146,55 @@ def test_a_terminal_failure_is_an_error_too() -> None:
     assert value(metrics, "controller_runtime_reconcile_errors_total", controller="c") == 2
     assert value(metrics, "controller_runtime_terminal_reconcile_errors_total", controller="c") == 1
     assert value(metrics, "controller_runtime_reconcile_time_seconds_sum", controller="c") == 2.5
+
+
+def test_bugs_and_time_limits_are_counted_apart() -> None:
+    metrics = Metrics()
+    observed = metrics.controller("c", 1)
+    bug, late = build_attempt(Outcome.ERROR), build_attempt(Outcome.ERROR)
+    bug.is_bug = late.timed_out = True
+
+    observed.reconciled(bug)
+    observed.reconciled(late)
+
+    assert value(metrics, "controller_runtime_reconcile_panics_total", controller="c") == 1
+    assert value(metrics, "controller_runtime_reconcile_timeouts_total", controller="c") == 1
+
+
+def test_dead_letters_are_counted_when_they_come_and_shown_while_they_are_there() -> None:
+    metrics = Metrics()
+    observed = metrics.controller("c", 1)
+
+    for count in (1, 2, 1, 2, 0):
+        observed.stalled(count)
+
+    assert value(metrics, "kubewright_stalled_objects", controller="c") == 0
+    assert value(metrics, "kubewright_dead_letters_total", controller="c") == 3
+
+
+def test_waits_for_own_writes_are_measured_and_those_in_vain_counted() -> None:
+    metrics = Metrics()
+    observed = metrics.controller("c", 1)
+    seen, unseen = build_attempt(), build_attempt()
+    seen.waited, unseen.waited, unseen.settled = 0.25, 5.0, False
+
+    for attempt in (seen, unseen, build_attempt()):
+        observed.reconciled(attempt)
+
+    waits = "controller_runtime_client_consistency_wait_duration_seconds_sum"
+    assert value(metrics, waits, operation="reconcile", result="success") == 0.25
+    assert value(metrics, waits, operation="reconcile", result="timeout") == 5.0
+    assert value(metrics, "kubewright_read_your_writes_timeouts_total", controller="c") == 1
+
+
+def test_a_slow_renewal_is_counted_from_0() -> None:
+    metrics = Metrics()
+    metrics.leading("operator", is_leading=False)
+    assert value(metrics, "leader_election_slowpath_total", name="operator") == 0
+
+    metrics.renewed_slowly("operator")
+
+    assert value(metrics, "leader_election_slowpath_total", name="operator") == 1
 
 
 def test_tells_who_leads() -> None:
@@ -181,6 +245,15 @@ async def test_a_manager_and_its_requests_are_measured() -> None:
     watched = value(metrics, requests, code="200", method="GET", host="server:443")
     assert watched is not None
     assert watched >= 1
+    watches = {"resource": "secrets", "namespace": "default"}
+    assert value(metrics, "kubewright_watches_total", **watches) == 1
+    assert value(metrics, "kubewright_watch_relists_total", **watches) == 1
+    assert value(metrics, "kubewright_watch_failures_total", **watches) == 0
+    assert value(metrics, "kubewright_watch_behind_seconds", **watches) == 0
+    contact = value(metrics, "kubewright_watch_last_contact_seconds", **watches)
+    assert contact is not None
+    assert 0 <= contact < 10
+    assert value(metrics, "kubewright_cache_objects", resource="secrets") == 1
 
 
 async def _no_chunks() -> AsyncIterator[bytes]:
@@ -238,6 +311,23 @@ async def test_a_request_without_an_answer_counts_as_an_error() -> None:
     assert value(metrics, requests, code="409", method="PUT", host="h") == 1
     assert value(metrics, requests, code="<error>", method="PUT", host="h") == 1
     assert value(metrics, requests, code="<error>", method="GET", host="h") == 1
+
+
+async def test_durations_and_sizes_of_requests_are_measured_for_those_who_ask() -> None:
+    metrics = Metrics(rest_client_histograms=True)
+    transport = metrics.measure(Refusing(), "h")
+
+    await transport.request("PUT", "/a", body=b"12345")
+    async with transport.stream("GET", "/a"):
+        pass
+
+    labels = {"verb": "PUT", "host": "h"}
+    assert value(metrics, "rest_client_request_size_bytes_sum", **labels) == 5
+    assert value(metrics, "rest_client_response_size_bytes_sum", **labels) == 0
+    assert value(metrics, "rest_client_request_duration_seconds_count", **labels) == 1
+    watched = value(metrics, "rest_client_request_duration_seconds_count", verb="GET", host="h")
+    assert watched == 1
+    assert "rest_client_request_duration" not in Metrics().answer().text
 
 
 def test_prometheus_is_not_loaded_without_metrics() -> None:

@@ -57,7 +57,10 @@ class Reflector:
 
     Attributes:
         failure: why the reflector is behind, None while it follows the server.
+        failing_since: since when it is, in the clock's monotonic seconds; None while it follows.
         last_contact: when the server last said something, in the clock's monotonic seconds.
+        watches, failures, relists: how many watches were opened, how many lists and watches failed,
+            and how often the state was read anew.
     """
 
     def __init__(
@@ -76,7 +79,9 @@ class Reflector:
         self.store = store
         self.namespace = namespace
         self.failure: KubewrightError | None = None
+        self.failing_since: float | None = None
         self.last_contact: float | None = None
+        self.watches = self.failures = self.relists = 0
         self._client = client
         self._labels = build_selector(labels)
         self._fields = build_selector(fields)
@@ -117,6 +122,9 @@ class Reflector:
         delay = self._backoff.next(now)
         failures = self._backoff.failures
         self.failure = error
+        self.failures += 1
+        if self.failing_since is None:
+            self.failing_since = now
         if needs_relist(error, failures):
             self._version = None
         if isinstance(error, Expired | Gone) and failures == 1:
@@ -166,6 +174,7 @@ class Reflector:
             send_initial_events=send_initial_events,
         ) as events:
             self._note_contact()
+            self.watches += 1
             self._opened_at = self._clock.monotonic()
             yield events
 
@@ -203,6 +212,7 @@ class Reflector:
 
     def _replace(self, items: Iterable[RawObject], version: str) -> None:
         self._note_contact()
+        self.relists += 1
         kept = [item for item in items if self._is_usable(item)]
         self.store.replace(kept, version, scope=self.namespace)
         self._version = version
@@ -227,7 +237,7 @@ class Reflector:
         return bool(obj.meta.name)
 
     def _note_contact(self) -> None:
-        self.failure = None
+        self.failure = self.failing_since = None
         self.last_contact = self._clock.monotonic()
 
 

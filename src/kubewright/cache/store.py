@@ -172,10 +172,11 @@ class Store:
         for entry in fresh.values():
             changes += self._put(entry)
         self._versions[scope] = resource_version
+        # Listeners take what they hear of a store that is not synced yet for its first state.
+        self._tell(changes)
         self._listed.add(scope)
         if self._listed >= self._versions.keys():
             self._synced.set()
-        self._tell(changes)
 
     def put(self, obj: RawObject, *, scope: str = ALL_NAMESPACES) -> None:
         """Take the state that an ADDED or MODIFIED event brings, unless it is old news."""

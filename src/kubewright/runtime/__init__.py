@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from kubewright.runtime.attempt import Attempt, Outcome, Trigger, Write, current_attempt
     from kubewright.runtime.child_kind import ChildKind
     from kubewright.runtime.children import Children
     from kubewright.runtime.context import Context
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from kubewright.runtime.events import EventRecorder
     from kubewright.runtime.leader_election import LeaderElection, LeadershipLost
     from kubewright.runtime.manager import Manager, ReadinessCheck, Runnable
-    from kubewright.runtime.observer import ControllerObserver, Observer, Outcome
+    from kubewright.runtime.observer import ControllerObserver, Observer
     from kubewright.runtime.operator import Operator
     from kubewright.runtime.queue import Priority, WorkQueue
     from kubewright.runtime.readiness import Progress, Readiness, compute_readiness
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "Attempt",
     "ChildKind",
     "Children",
     "Context",
@@ -51,12 +53,15 @@ __all__ = [
     "Reconcile",
     "Result",
     "Runnable",
+    "Trigger",
     "Watch",
     "WorkQueue",
+    "Write",
     "all_of",
     "annotations_changed",
     "any_of",
     "compute_readiness",
+    "current_attempt",
     "generation_changed",
     "labels_changed",
     "map_to_controller",
@@ -65,6 +70,7 @@ __all__ = [
 
 # Names load at first use: whoever needs one module of the runtime does not wait for the others.
 _MODULES = {
+    "attempt": ("Attempt", "Outcome", "Trigger", "Write", "current_attempt"),
     "child_kind": ("ChildKind",),
     "children": ("Children",),
     "context": ("Context",),
@@ -73,7 +79,7 @@ _MODULES = {
     "events": ("EventRecorder",),
     "leader_election": ("LeaderElection", "LeadershipLost"),
     "manager": ("Manager", "ReadinessCheck", "Runnable"),
-    "observer": ("ControllerObserver", "Observer", "Outcome"),
+    "observer": ("ControllerObserver", "Observer"),
     "operator": ("Operator",),
     "queue": ("Priority", "WorkQueue"),
     "readiness": ("Progress", "Readiness", "compute_readiness"),

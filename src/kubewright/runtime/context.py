@@ -15,6 +15,7 @@ from kubewright.cache.store import Store
 from kubewright.client.client import Client
 from kubewright.client.clock import Clock
 from kubewright.client.requests import Patch, PatchType
+from kubewright.runtime.attempt import Attempt
 from kubewright.runtime.events import EventBroadcaster, EventRecorder
 from kubewright.runtime.expectations import Expectations
 from kubewright.runtime.observer import NoObserver, Observer
@@ -58,6 +59,8 @@ class Context:
     expectations: Expectations = field(repr=False)
     field_manager: str | None = None
     """The field manager of `apply`; by default the client's."""
+    attempt: Attempt | None = field(default=None, repr=False)
+    """What is noted of this reconcile; its `id` is the reconcileID of logs and traces."""
 
     def store(self, resource: Resource) -> Store:
         """Return the store of a resource that the controller named.

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, MutableMapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 from functools import partial
 from operator import attrgetter
-from typing import Any, TypeAlias
+from random import Random
+from typing import TypeAlias
 
 from kubewright.api.errors import Remedy
 from kubewright.api.metadata import ObjectMeta
@@ -16,18 +17,21 @@ from kubewright.api.resource import NamespacedName, Resource
 from kubewright.cache.cache import Cache
 from kubewright.cache.entry import Change, ChangeType
 from kubewright.cache.store import Store
+from kubewright.runtime.attempt import Attempt, Outcome, Trigger, Triggers, current_attempt
+from kubewright.runtime.attempt_logger import AttemptLogger
 from kubewright.runtime.context import Context, Environment
 from kubewright.runtime.event_stream import EventStream, follow_stream
 from kubewright.runtime.expectations import Expectations
 from kubewright.runtime.failure import (
     describe,
+    is_bug,
     is_end_of_namespace,
     is_fault,
     is_passing,
+    is_timeout,
     remedy_of,
     retry_after,
 )
-from kubewright.runtime.observer import Outcome
 from kubewright.runtime.queue import MAX_DELAY, Priority, WorkQueue
 from kubewright.runtime.result import Result
 from kubewright.runtime.watch import (
@@ -119,12 +123,13 @@ class Controller:
             self._setup(cache)
         own = stores[self.kind]
         own.subscribe(partial(self._on_own_change, own))
-        self._enqueue_all()
+        self._enqueue_all("start")
         for watch in self._watches:
             store = stores[watch.resource]
             store.subscribe(partial(self._on_change, store, watch))
             for entry in store.list():
                 for key in watch.map(entry):
+                    self._attached.note(key, "start")
                     self._attached.queue.add(key, Priority.LOW)
 
     @property
@@ -134,6 +139,7 @@ class Controller:
 
     def enqueue(self, key: NamespacedName, *, after: timedelta = timedelta()) -> None:
         """Ask for a reconcile of a key, from outside any reconcile."""
+        self._state.note(key, "asked")
         if after:
             self.queue.add_after(key, after.total_seconds())
         else:
@@ -166,6 +172,7 @@ class Controller:
         entry = change.entry
         if change.type is ChangeType.DELETED or entry.meta.is_deleting:
             # Finalizers and what is kept in memory depend on it: no filter may keep it out.
+            self._state.note_change(entry.key, self.kind, change, is_start=not store.synced)
             self.queue.add(entry.key, Priority.URGENT)
             return
         waiting = self._state.waiting
@@ -175,6 +182,7 @@ class Controller:
         priority = Priority.HIGH if store.synced else Priority.LOW
         try:
             if self._changes(change):
+                self._state.note_change(entry.key, self.kind, change, is_start=not store.synced)
                 self.queue.add(entry.key, priority)
         except (Exception, asyncio.CancelledError):
             _logger.exception("%s: filtering a change of %s failed", self.name, entry.key)
@@ -185,6 +193,7 @@ class Controller:
         try:
             if watch.changes(change):
                 for key in changed_keys(watch.map, change):
+                    self._state.note_change(key, watch.resource, change, is_start=not store.synced)
                     self.queue.add(key, priority)
         except (Exception, asyncio.CancelledError):
             # User code that fails to map a change must not lose it: everything is looked at.
@@ -194,11 +203,12 @@ class Controller:
                 watch.resource,
                 change.entry.meta.key,
             )
-            self._enqueue_all()
+            self._enqueue_all("asked")
 
-    def _enqueue_all(self) -> None:
+    def _enqueue_all(self, cause: str) -> None:
         for entry in self._state.stores[self.kind].list():
             urgent = entry.meta.is_deleting
+            self._state.note(entry.key, cause)
             self.queue.add(entry.key, Priority.URGENT if urgent else Priority.LOW)
 
     async def _run_resync(self, every: timedelta) -> None:
@@ -206,7 +216,7 @@ class Controller:
         while True:
             spread = environment.random.uniform(0.9, 1.1)
             await environment.clock.sleep(every.total_seconds() * spread)
-            self._enqueue_all()
+            self._enqueue_all("resync")
 
     async def _follow(self, source: EventStream) -> None:
         environment = self._state.environment
@@ -214,7 +224,7 @@ class Controller:
             source,
             self.queue.add,
             # What the stream told while nobody listened is not known.
-            lost=self._enqueue_all,
+            lost=partial(self._enqueue_all, "resync"),
             clock=environment.clock,
             random=environment.random,
         )
@@ -227,35 +237,55 @@ class Controller:
                 self.queue.done(key)
 
     async def _process(self, key: NamespacedName) -> None:
-        context = self._build_context(key)
-        clock = self._state.environment.clock
-        started = clock.monotonic()
-        outcome = Outcome.SUCCESS
         if self._state.waiting:
             self._state.waiting.pop(key, None)
+        attempt = self._state.begin(key, self.kind)
+        context = self._build_context(attempt)
+        token = current_attempt.set(attempt)
         try:
-            await self._state.expectations.settle(key)
+            self._state.observer.began(attempt)
+            attempt.outcome = await self._try(context, attempt)
+            attempt.seconds = self._state.environment.clock.monotonic() - attempt.started
+            self._state.observer.reconciled(attempt)
+        finally:
+            current_attempt.reset(token)
+        self._slow_down(key, context)
+
+    async def _try(self, context: Context, attempt: Attempt) -> Outcome:
+        """Reconcile once, and decide when the key comes back."""
+        key = attempt.key
+        try:
+            await self._settle(attempt)
             result = _checked(await self._reconcile(key, context))
         except asyncio.CancelledError as error:
             task = asyncio.current_task()
             if task is None or task.cancelling():
                 raise
             # Nobody cancelled this worker: the reconcile awaited something that was cancelled.
-            outcome = await self._fail(key, context, error)
+            return await self._fail(attempt, context, error)
         except Exception as error:
-            outcome = await self._fail(key, context, error)
-        else:
-            self.queue.forget(key)
-            self._state.told.pop(key, None)
-            self._note_stalled(key, is_stalled=False)
-            if result is not None and result.after is not None:
-                self.queue.add_after(key, result.after.total_seconds(), result.priority)
-                outcome = Outcome.REQUEUE_AFTER
-        self._state.observer.reconciled(outcome, clock.monotonic() - started)
-        self._slow_down(key, context)
+            return await self._fail(attempt, context, error)
+        self.queue.forget(key)
+        self._state.told.pop(key, None)
+        self._note_stalled(key, is_stalled=False)
+        if result is None or result.after is None:
+            return Outcome.SUCCESS
+        attempt.retry_after = delay = result.after.total_seconds()
+        self.queue.add_after(key, delay, result.priority)
+        return Outcome.REQUEUE_AFTER
 
-    async def _fail(self, key: NamespacedName, context: Context, error: BaseException) -> Outcome:
-        remedy = remedy_of(error)
+    async def _settle(self, attempt: Attempt) -> None:
+        """Wait until the stores have seen what the last reconcile of the key wrote."""
+        expectations = self._state.expectations
+        if not expectations.has_written(attempt.key):
+            return
+        attempt.settled = await expectations.settle(attempt.key)
+        attempt.waited = self._state.environment.clock.monotonic() - attempt.started
+
+    async def _fail(self, attempt: Attempt, context: Context, error: BaseException) -> Outcome:
+        key, remedy, text = attempt.key, remedy_of(error), describe(error)
+        attempt.failure = text
+        attempt.is_bug, attempt.timed_out = is_bug(error), is_timeout(error)
         if remedy is Remedy.WAIT_FOR_CHANGE:
             self.queue.forget(key)
             self._wait_for_change(key)
@@ -263,7 +293,6 @@ class Controller:
                 self._note_stalled(key, is_stalled=False)
             else:
                 self._note_stalled(key, is_stalled=True)
-            text = describe(error)
             known = self._state.told.get(key) == text
             self._state.told[key] = text
             context.logger.log(
@@ -273,14 +302,14 @@ class Controller:
                 exc_info=error if is_fault(error) and not known else None,
             )
             return Outcome.SUCCESS if is_end_of_namespace(error) else Outcome.TERMINAL
-        failures = self.queue.failures(key) + 1
+        attempt.failures = failures = self.queue.failures(key) + 1
         at_least = retry_after(error)
         if failures >= STALLED_AFTER:
             self._note_stalled(key, is_stalled=True)
             if not is_passing(error):
                 spread = self._state.environment.random.uniform(0.9, 1.0)
                 at_least = max(at_least, MAX_DELAY * spread)
-        delay = self.queue.retry(key, at_least=at_least)
+        attempt.retry_after = delay = self.queue.retry(key, at_least=at_least)
         self._tell(key, context, error, delay)
         if failures == STALLED_AFTER and self._stalled is not None:
             try:
@@ -340,20 +369,20 @@ class Controller:
             exc_info=error if is_fault(error) and not known else None,
         )
 
-    def _build_context(self, key: NamespacedName) -> Context:
+    def _build_context(self, attempt: Attempt) -> Context:
         state, environment = self._state, self._state.environment
-        logger = logging.getLogger(f"kubewright.controller.{self.name}")
         return Context(
             client=environment.client,
             cache=environment.cache,
-            request=key,
-            logger=KeyLogger(logger, {"controller": self.name, "key": str(key)}),
+            request=attempt.key,
+            logger=AttemptLogger(state.logger, attempt),
             recorder=state.recorder,
             clock=environment.clock,
             random=environment.random,
             stores=state.stores,
             expectations=state.expectations,
             field_manager=self._field_manager,
+            attempt=attempt,
         )
 
 
@@ -368,26 +397,16 @@ def _checked(result: Result | None) -> Result | None:
     return result
 
 
-class KeyLogger(logging.LoggerAdapter[logging.Logger]):
-    """Put the controller and the key of the object before every message."""
-
-    def process(
-        self, msg: object, kwargs: MutableMapping[str, Any]
-    ) -> tuple[object, MutableMapping[str, Any]]:
-        """Add the prefix; the fields are in the record's `extra` too."""
-        extra = dict(self.extra or {})
-        kwargs["extra"] = {**extra, **(kwargs.get("extra") or {})}
-        return f"{extra.get('controller')}: {extra.get('key')}: {msg}", kwargs
-
-
 class _Attached:
     """What a controller has once a manager runs it."""
 
     def __init__(
         self, name: str, workers: int, environment: Environment, stores: dict[Resource, Store]
     ) -> None:
+        self.name = name
         self.environment = environment
         self.stores = stores
+        self.logger = logging.getLogger(f"kubewright.controller.{name}")
         self.observer = environment.observer.controller(name, workers)
         self.queue: WorkQueue[NamespacedName] = WorkQueue(
             environment.clock,
@@ -405,3 +424,37 @@ class _Attached:
         self.restless: dict[NamespacedName, int] = {}
         self.waiting: dict[NamespacedName, ObjectMeta] = {}
         self.stuck: set[NamespacedName] = set()
+        self._triggers = Triggers() if environment.observer.detailed else None
+        # Of their own, so that whether an ID is asked for changes nothing else that is random.
+        self._ids = Random(environment.random.getrandbits(64))
+
+    def note(self, key: NamespacedName, cause: str) -> None:
+        """Remember what woke a key, if anybody wants to know."""
+        if self._triggers is not None:
+            self._triggers.note(key, Trigger(cause))
+
+    def note_change(
+        self, key: NamespacedName, resource: Resource, change: Change, *, is_start: bool
+    ) -> None:
+        """Remember the change that woke a key, if anybody wants to know."""
+        if self._triggers is not None:
+            meta = change.entry.meta
+            cause = "start" if is_start else change.type.value
+            trigger = Trigger(cause, resource, meta.key, meta.resource_version)
+            self._triggers.note(key, trigger)
+
+    def begin(self, key: NamespacedName, kind: Resource) -> Attempt:
+        """Begin a reconcile of a key."""
+        now = self.environment.clock.monotonic()
+        attempt = Attempt(self.name, kind, key, started=now, ids=self._ids)
+        if self._triggers is not None:
+            default = "retry" if self.queue.failures(key) else "timer"
+            attempt.detailed = True
+            attempt.triggers = self._triggers.take(key, default)
+            entry = self.stores[kind].get(key)
+            versions = ((r.group_resource, s.resource_version) for r, s in self.stores.items())
+            attempt.versions = (
+                (f"{kind.kind} {key}", entry.meta.resource_version if entry else ""),
+                *versions,
+            )
+        return attempt

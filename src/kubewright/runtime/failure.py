@@ -12,6 +12,11 @@ from kubewright.api.errors import (
     leaves,
 )
 
+_BUGS = (
+    *(ArithmeticError, AssertionError, AttributeError, LookupError, NameError),
+    *(NotImplementedError, RecursionError, TypeError),
+)
+
 
 def remedy_of(error: BaseException) -> Remedy:
     """Tell what to do after an error of a reconcile.
@@ -55,6 +60,19 @@ def is_passing(error: BaseException) -> bool:
         else isinstance(cause, OSError | asyncio.CancelledError)
         for cause in causes
     )
+
+
+def is_bug(error: BaseException) -> bool:
+    """Tell whether an error is of the kind that is a panic in Go: the program is wrong.
+
+    Other errors that are not the API server's, such as one of a database, tell of the world.
+    """
+    return any(isinstance(deepest_cause(leaf), _BUGS) for leaf in leaves(deepest_cause(error)))
+
+
+def is_timeout(error: BaseException) -> bool:
+    """Tell whether a time limit of the program ran out."""
+    return any(isinstance(deepest_cause(leaf), TimeoutError) for leaf in leaves(error))
 
 
 def retry_after(error: BaseException) -> float:

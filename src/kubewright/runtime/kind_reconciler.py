@@ -132,6 +132,7 @@ class KindReconciler(Generic[T]):
         live = self._read_live(ctx, owner, desired)
         steps = self._plan(owner, desired, live)
         self._note_blocked(ctx.request, steps)
+        _note_plan(ctx, desired, steps)
         outcome = await apply_plan(ctx, owner, steps, manager=self._operator, memory=self._memory)
         if outcome.failures:
             raise ExceptionGroup("children were refused", outcome.failures)
@@ -270,6 +271,14 @@ class KindReconciler(Generic[T]):
         self._accepted.pop(key, None)
         self._blocked.pop(key, None)
         self._memory.forget(self._uids.pop(key, ""))
+
+
+def _note_plan(ctx: Context, desired: list[Object], steps: list[Step]) -> None:
+    """Note what an object wants and what is to be done for it, if anybody wants to know."""
+    attempt = ctx.attempt
+    if attempt is not None and attempt.detailed:
+        attempt.wanted = tuple(f"{obj['kind']} {NamespacedName.of(obj)}" for obj in desired)
+        attempt.steps = tuple(map(str, steps))
 
 
 def reason_of(error: BaseException) -> str:

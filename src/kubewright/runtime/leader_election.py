@@ -314,6 +314,8 @@ class LeaderElector:
     async def _write_lease(self) -> bool:
         # A leader knows what it wrote last and need not read it; a conflict tells when that is old.
         if self._lease is None or not self.is_leading:
+            if self.is_leading:
+                self._observer.renewed_slowly(self.election.name)
             self._lease = await self._read()
         lease = self._lease
         if lease is not None and not self._candidacy.may_take(lease, self._clock.monotonic()):

@@ -82,6 +82,7 @@ class Manager:
         self._elector = self._build_elector(client, leader_election)
         self.client = client if self._elector is None else self._elector.fence(client)
         self.cache = Cache(self.client, clock=self.clock, random=self.random, namespaces=namespaces)
+        self._observer.attached(self.cache)
         self._broadcaster = EventBroadcaster(self.client, clock=self.clock)
         self._grace_period = grace_period
         self._controllers: list[Controller] = []

@@ -5,22 +5,11 @@ The runtime knows no metrics system: `kubewright.telemetry` implements these pro
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Hashable
 from typing import Protocol
 
-
-class Outcome(enum.Enum):
-    """How a reconcile ended."""
-
-    SUCCESS = "success"
-    REQUEUE_AFTER = "requeue_after"
-    """It asked to be called again after a time."""
-    REQUEUE = "requeue"
-    """It raced with somebody else (`Remedy.REREAD`) and is tried again: no fault of anybody."""
-    ERROR = "error"
-    TERMINAL = "terminal"
-    """It failed and is not tried again until something changes."""
+from kubewright.cache.cache import Cache
+from kubewright.runtime.attempt import Attempt
 
 
 class ControllerObserver(Protocol):
@@ -45,8 +34,12 @@ class ControllerObserver(Protocol):
         """A key will come back after its back-off."""
         ...
 
-    def reconciled(self, outcome: Outcome, seconds: float) -> None:
-        """A reconcile ended; one that was cancelled is not told."""
+    def began(self, attempt: Attempt) -> None:
+        """A reconcile begins, in the task that runs it."""
+        ...
+
+    def reconciled(self, attempt: Attempt) -> None:
+        """A reconcile ended, in the same task; one that was cancelled is not told."""
         ...
 
     def stalled(self, count: int) -> None:
@@ -57,12 +50,25 @@ class ControllerObserver(Protocol):
 class Observer(Protocol):
     """Hear of a manager."""
 
+    @property
+    def detailed(self) -> bool:
+        """Whether attempts are to note what woke them, what they want and their plan."""
+        ...
+
+    def attached(self, cache: Cache) -> None:
+        """A manager was made; this is the cache that its controllers will share."""
+        ...
+
     def controller(self, name: str, workers: int) -> ControllerObserver:
         """Return what hears of a controller; called once for each, before it runs."""
         ...
 
     def leading(self, lease: str, *, is_leading: bool) -> None:
         """This process began or ceased to lead; also told when it begins to stand by."""
+        ...
+
+    def renewed_slowly(self, lease: str) -> None:
+        """A leader had to read its Lease before it could renew it."""
         ...
 
 
@@ -81,7 +87,10 @@ class NoControllerObserver:
     def retried(self, key: Hashable) -> None:
         """Do nothing."""
 
-    def reconciled(self, outcome: Outcome, seconds: float) -> None:
+    def began(self, attempt: Attempt) -> None:
+        """Do nothing."""
+
+    def reconciled(self, attempt: Attempt) -> None:
         """Do nothing."""
 
     def stalled(self, count: int) -> None:
@@ -91,11 +100,19 @@ class NoControllerObserver:
 class NoObserver:
     """Hear of a manager and forget."""
 
+    detailed = False
+
+    def attached(self, cache: Cache) -> None:
+        """Do nothing."""
+
     def controller(self, name: str, workers: int) -> ControllerObserver:
         """Return an observer that forgets."""
         return UNOBSERVED
 
     def leading(self, lease: str, *, is_leading: bool) -> None:
+        """Do nothing."""
+
+    def renewed_slowly(self, lease: str) -> None:
         """Do nothing."""
 
 

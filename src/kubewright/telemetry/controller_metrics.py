@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable, Iterator
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.core import GaugeMetricFamily, Metric
 
-from kubewright.runtime.observer import Outcome
+from kubewright.runtime.attempt import Attempt, Outcome
 from kubewright.runtime.queue import Priority
 
 # The numbers that controller-runtime gives to changes, and to what start-up and resyncs bring;
@@ -35,6 +35,7 @@ def _build_reconcile_buckets() -> list[float]:
 
 
 RECONCILE_BUCKETS = _build_reconcile_buckets()
+WAIT_BUCKETS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2, 4, 6, 8, 10]
 QUEUE_BUCKETS = [10.0**exponent for exponent in range(-8, 4)]
 
 
@@ -63,6 +64,18 @@ class ControllerMetrics:
             by_controller,
             registry=registry,
         )
+        self.panics = Counter(
+            "controller_runtime_reconcile_panics_total",
+            "Reconciles that failed by a bug: what would be a panic in Go, such as a TypeError.",
+            by_controller,
+            registry=registry,
+        )
+        self.timeouts = Counter(
+            "controller_runtime_reconcile_timeouts_total",
+            "Reconciles in which a time limit of the program ran out.",
+            by_controller,
+            registry=registry,
+        )
         self.seconds = Histogram(
             "controller_runtime_reconcile_time_seconds",
             "How long reconciles take.",
@@ -83,6 +96,7 @@ class ControllerMetrics:
             registry=registry,
         )
         self._define_queue(registry)
+        self._define_own(registry)
         registry.register(self)
 
     def _define_queue(self, registry: CollectorRegistry) -> None:
@@ -105,6 +119,27 @@ class ControllerMetrics:
             "How long workers have keys.",
             names,
             buckets=QUEUE_BUCKETS,
+            registry=registry,
+        )
+
+    def _define_own(self, registry: CollectorRegistry) -> None:
+        self.settled = Histogram(
+            "controller_runtime_client_consistency_wait_duration_seconds",
+            "How long reconciles wait until the stores have seen the object's last writes.",
+            ["operation", "result"],
+            buckets=WAIT_BUCKETS,
+            registry=registry,
+        )
+        self.settle_timeouts = Counter(
+            "kubewright_read_your_writes_timeouts_total",
+            "Reconciles that began although a store had not seen the object's last writes.",
+            ["controller"],
+            registry=registry,
+        )
+        self.dead_letters = Counter(
+            "kubewright_dead_letters_total",
+            "Objects that became stalled: failed ten times in a row, or terminally.",
+            ["controller"],
             registry=registry,
         )
 
@@ -153,6 +188,13 @@ class ObservedController:
         self._active: dict[Hashable, float] = {}
         self._errors = metrics.errors.labels(name)
         self._terminal_errors = metrics.terminal_errors.labels(name)
+        self._panics = metrics.panics.labels(name)
+        self._timeouts = metrics.timeouts.labels(name)
+        self._settled = metrics.settled.labels("reconcile", "success")
+        self._unsettled = metrics.settled.labels("reconcile", "timeout")
+        self._settle_timeouts = metrics.settle_timeouts.labels(name)
+        self._dead_letters = metrics.dead_letters.labels(name)
+        self._stalled_count = 0
         self._seconds = metrics.seconds.labels(name)
         self._stalled = metrics.stalled.labels(name)
         self._adds = metrics.adds.labels(name, name)
@@ -184,17 +226,34 @@ class ObservedController:
         """Count a back-off."""
         self._retries.inc()
 
-    def reconciled(self, outcome: Outcome, seconds: float) -> None:
+    def began(self, attempt: Attempt) -> None:
+        """Count nothing yet."""
+
+    def reconciled(self, attempt: Attempt) -> None:
         """Count and measure a reconcile."""
-        self._results[outcome].inc()
-        self._seconds.observe(seconds)
-        if outcome in (Outcome.ERROR, Outcome.TERMINAL):
+        self._results[attempt.outcome].inc()
+        self._seconds.observe(attempt.seconds)
+        if attempt.waited is not None:
+            (self._settled if attempt.settled else self._unsettled).observe(attempt.waited)
+        if not attempt.settled:
+            self._settle_timeouts.inc()
+        if attempt.failure:
+            self._failed(attempt)
+
+    def _failed(self, attempt: Attempt) -> None:
+        if attempt.outcome in (Outcome.ERROR, Outcome.TERMINAL):
             self._errors.inc()
-        if outcome is Outcome.TERMINAL:
+        if attempt.outcome is Outcome.TERMINAL:
             self._terminal_errors.inc()
+        if attempt.is_bug:
+            self._panics.inc()
+        if attempt.timed_out:
+            self._timeouts.inc()
 
     def stalled(self, count: int) -> None:
-        """Show how many objects are stalled."""
+        """Show how many objects are stalled, and count those that became it."""
+        self._dead_letters.inc(max(count - self._stalled_count, 0))
+        self._stalled_count = count
         self._stalled.set(count)
 
     def depths(self) -> dict[str, int]:

@@ -1,0 +1,164 @@
+"""One reconcile of one object, as logs, metrics, traces and records know it."""
+
+from __future__ import annotations
+
+import enum
+from contextvars import ContextVar
+from random import Random
+from typing import NamedTuple
+from uuid import UUID
+
+from kubewright.api.resource import NamespacedName, Resource
+
+_MOST_TRIGGERS = 8
+"""What is kept of a storm of events: its first triggers, and the last one."""
+
+
+class Outcome(enum.Enum):
+    """How a reconcile ended."""
+
+    SUCCESS = "success"
+    REQUEUE_AFTER = "requeue_after"
+    """It asked to be called again after a time."""
+    REQUEUE = "requeue"
+    """It raced with somebody else (`Remedy.REREAD`) and is tried again: no fault of anybody."""
+    ERROR = "error"
+    TERMINAL = "terminal"
+    """It failed and is not tried again until something changes."""
+
+
+class Trigger(NamedTuple):
+    """What woke an object: a change of an object, or `start`, `resync`, `retry`, `timer`, `asked`.
+
+    Of a change, `cause` is the type of the event (`ADDED`, `MODIFIED`, `DELETED`), and the other
+    fields say which object it was and the version that it has since.
+    """
+
+    cause: str
+    resource: Resource | None = None
+    key: NamespacedName | None = None
+    version: str = ""
+
+    def __str__(self) -> str:
+        if self.resource is None:
+            return self.cause
+        return f"{self.cause} {self.resource.kind} {self.key} at version {self.version or '?'}"
+
+
+class Write(NamedTuple):
+    """A write to the API server; `answer` is its HTTP status, or the error instead of one."""
+
+    verb: str
+    path: str
+    answer: str
+    seconds: float
+
+
+class Attempt:
+    """One reconcile of one object.
+
+    The controller makes it, observers hear of it, and `Context.attempt` and `current_attempt` have
+    it while it lasts. Everything in it is small, text or numbers: it may be kept. Triggers, steps
+    and what is wanted are noted where the manager's observer is `detailed`.
+
+    Attributes:
+        started: when it began, in the controller's monotonic seconds.
+        waited: seconds until the stores had seen what the object's last reconcile wrote; None where
+            that had written nothing.
+        settled: whether they had; False where the wait timed out.
+        seconds, outcome: how long it took and how it ended; set when observers hear of its end.
+        failure: the deepest cause of its failure, in full; empty where it did not fail.
+        failures: how often in a row the object failed, this time among them.
+        is_bug: whether the program is at fault, in a way that would be a panic in Go.
+        timed_out: whether a time limit of the reconcile function ran out.
+        retry_after: seconds until the object is tried or looked at again; None where nothing says.
+        wanted: the children that should exist; None where that was not computed.
+        steps: the plan, one readable line each.
+        versions: the resource version of the object and of each store that was there to be read.
+    """
+
+    __slots__ = (
+        "_id",
+        "_ids",
+        "controller",
+        "detailed",
+        "failure",
+        "failures",
+        "is_bug",
+        "key",
+        "outcome",
+        "resource",
+        "retry_after",
+        "seconds",
+        "settled",
+        "started",
+        "steps",
+        "timed_out",
+        "triggers",
+        "versions",
+        "waited",
+        "wanted",
+        "writes",
+    )
+
+    def __init__(
+        self,
+        controller: str,
+        resource: Resource,
+        key: NamespacedName,
+        *,
+        started: float,
+        ids: Random,
+    ) -> None:
+        self.controller = controller
+        self.resource = resource
+        self.key = key
+        self.started = started
+        self.detailed = False
+        self.triggers: tuple[Trigger, ...] = ()
+        self.versions: tuple[tuple[str, str], ...] = ()
+        self.wanted: tuple[str, ...] | None = None
+        self.steps: tuple[str, ...] = ()
+        self.writes: list[Write] | None = None
+        self.waited: float | None = None
+        self.settled = True
+        self.seconds = 0.0
+        self.outcome = Outcome.SUCCESS
+        self.failure = ""
+        self.failures = 0
+        self.is_bug = False
+        self.timed_out = False
+        self.retry_after: float | None = None
+        self._ids = ids
+        self._id: str | None = None
+
+    @property
+    def id(self) -> str:
+        """The reconcileID: a random UUID, made when it is first asked for."""
+        if self._id is None:
+            self._id = str(UUID(int=self._ids.getrandbits(128), version=4))
+        return self._id
+
+
+current_attempt: ContextVar[Attempt | None] = ContextVar("current_attempt", default=None)
+"""The reconcile that the running code belongs to, also in tasks and threads that it started."""
+
+
+class Triggers:
+    """Remember what woke each key until its reconcile begins."""
+
+    def __init__(self) -> None:
+        self._noted: dict[NamespacedName, list[Trigger]] = {}
+
+    def note(self, key: NamespacedName, trigger: Trigger) -> None:
+        """Remember a trigger; of a storm the first ones and the last one."""
+        noted = self._noted.setdefault(key, [])
+        if len(noted) < _MOST_TRIGGERS:
+            noted.append(trigger)
+        else:
+            noted[-1] = trigger
+
+    def take(self, key: NamespacedName, default: str) -> tuple[Trigger, ...]:
+        """Return and forget what woke a key; `default` is the cause where nothing was noted."""
+        noted = self._noted.pop(key, None)
+        return tuple(noted) if noted else (Trigger(default),)

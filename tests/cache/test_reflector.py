@@ -288,6 +288,25 @@ async def test_a_refusal_that_lists_would_meet_too_does_not_end_streaming() -> N
     assert run.asked == ["watch initial"] * 3 + ["watch 10"]
 
 
+async def test_a_cancellation_that_nobody_asked_for_does_not_end_it() -> None:
+    """A library that cancels its own inner task must not leave the store deaf for ever."""
+    run = Run(listing(10), Script([event("ADDED", pod("a", 11))]))
+    cancelled = 0
+    stream = run.transport.stream
+
+    def cancel_once(*args: Any, **kwargs: Any) -> Any:
+        nonlocal cancelled
+        cancelled += 1
+        if cancelled == 1:
+            raise asyncio.CancelledError("inside")
+        return stream(*args, **kwargs)
+
+    run.transport.stream = cancel_once  # type: ignore[method-assign]  # the fault
+    await run.finish()
+    assert run.told == [("ADDED", "a", "11")]
+    assert len(run.clock.sleeps) == 1
+
+
 async def test_tells_why_it_is_behind() -> None:
     run = Run(listing(10), failure(403, "Forbidden", "no right"))
     seen: list[BaseException | None] = []

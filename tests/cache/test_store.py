@@ -155,13 +155,14 @@ def test_an_index_that_fails_on_one_object_still_finds_the_others(
     assert "index node cannot tell" in caplog.text
 
 
+@pytest.mark.parametrize("type", [RuntimeError, asyncio.CancelledError])
 def test_a_listener_that_fails_does_not_keep_others_from_hearing(
-    caplog: pytest.LogCaptureFixture,
+    caplog: pytest.LogCaptureFixture, type: type[BaseException]
 ) -> None:
     store = store_of()
 
     def fail(change: Change) -> None:
-        raise RuntimeError("listener is broken")
+        raise type("listener is broken")
 
     store.subscribe(fail)
     changes = listen(store)

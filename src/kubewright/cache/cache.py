@@ -8,8 +8,9 @@ from random import Random
 from typing import NamedTuple
 
 from kubewright.api.resource import Resource
-from kubewright.cache.reflector import Reflector
+from kubewright.cache.reflector import Reflector, Transform
 from kubewright.cache.store import ALL_NAMESPACES, Store
+from kubewright.client.accepting import build_metadata_client
 from kubewright.client.client import Client
 from kubewright.client.clock import Clock, SystemClock
 from kubewright.client.requests import Selector, build_selector
@@ -20,6 +21,8 @@ class _Selection(NamedTuple):
     namespace: str
     labels: str
     fields: str
+    metadata_only: bool
+    transform: Transform | None
 
 
 class Cache:
@@ -61,10 +64,28 @@ class Cache:
         namespace: str | None = None,
         labels: Selector | None = None,
         fields: Selector | None = None,
+        metadata_only: bool = False,
+        transform: Transform | None = None,
     ) -> Store:
-        """Return the store of a resource and selection; the same one for the same selection."""
+        """Return the store of a resource and selection; the same one for the same selection.
+
+        Arguments:
+            resource: what to hold.
+            namespace: the only one to look into; by default those of the cache.
+            labels: a selector that the API server applies.
+            fields: another one, of the fields that the kind can be selected by.
+            metadata_only: ask for `PartialObjectMetadata`: no spec, no data, no status.
+            transform: a pure function of an object as a dict that returns what is kept of it. It is
+                called once for each state; `Entry.meta` stays as the server sent it. Where it
+                raises, the object is kept whole, with the `error`.
+        """
         selection = _Selection(
-            resource, namespace or "", build_selector(labels), build_selector(fields)
+            resource,
+            namespace or "",
+            build_selector(labels),
+            build_selector(fields),
+            metadata_only,
+            transform,
         )
         if selection not in self._stores:
             self._stores[selection] = self._register(selection)
@@ -101,7 +122,7 @@ class Cache:
         store = Store(resource, scopes=scopes, clock=self._clock)
         for scope in scopes:
             reflector = Reflector(
-                self._client,
+                build_metadata_client(self._client) if selection.metadata_only else self._client,
                 store,
                 namespace=scope,
                 labels=selection.labels,
@@ -109,6 +130,7 @@ class Cache:
                 clock=self._clock,
                 random=self._random,
                 watch_list=self._watch_list,
+                transform=selection.transform,
             )
             self._reflectors.append(reflector)
             self._start(reflector)

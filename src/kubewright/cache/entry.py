@@ -10,6 +10,8 @@ from kubewright.api.resource import NamespacedName, Object, Resource
 from kubewright.client.kind import ObjectClass, T
 from kubewright.client.objects import RawObject, decode_object
 
+_PARTIAL = "PartialObjectMetadata"
+
 
 class Entry:
     """An object in a store: its JSON text and its metadata. Never changed, only replaced.
@@ -29,7 +31,10 @@ class Entry:
 
     def object(self) -> Object:
         """Decode a fresh dict that the caller may change; it always has apiVersion and kind."""
-        return decode_object(self.raw, self.resource)
+        obj = decode_object(self.raw, self.resource)
+        if obj["kind"] == _PARTIAL:
+            obj["apiVersion"], obj["kind"] = self.resource.api_version, self.resource.kind
+        return obj
 
     def decode(self, kind: ObjectClass[T]) -> T:
         """Decode an instance of a custom resource class."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias
@@ -64,7 +65,8 @@ class Index:
     def _evaluate(self, entry: Entry) -> tuple[str, ...]:
         try:
             return tuple(dict.fromkeys(self._values(entry)))
-        except Exception:
+        # A plain function that raises CancelledError was not cancelled: it failed.
+        except (Exception, asyncio.CancelledError):
             logger.exception("index %s cannot tell the values of %r", self.name, entry)
             return ()
 

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from random import Random
+from typing import TypeAlias
+
+import msgspec
 
 from kubewright.api.errors import APIError, Expired, Gone, KubewrightError, NotFound, TransportError
+from kubewright.api.resource import Object
 from kubewright.cache.backoff import Backoff
 from kubewright.cache.resource_version import is_seen
 from kubewright.cache.store import Store
 from kubewright.client.client import PAGE_SIZE, Client
 from kubewright.client.clock import Clock, SystemClock
-from kubewright.client.objects import RawObject
+from kubewright.client.objects import RawObject, decode_object
 from kubewright.client.requests import Selector, build_selector
 from kubewright.client.watch import MalformedEvent, WatchEvent
 
@@ -35,6 +39,9 @@ _LONGEST_WAIT_SECONDS = 60
 _REFUSES_PARAMETERS = frozenset({400, 405, 422})
 # Refusals that say nothing about the version that a watch began at.
 _PASSING = frozenset({401, 403, 429, 503, 504})
+
+Transform: TypeAlias = Callable[[Object], Object]
+"""What a store keeps of an object: a pure function, called once for each state of it."""
 
 _MISSING = "; the API server does not serve this kind: is its CRD installed?"
 
@@ -75,6 +82,7 @@ class Reflector:
         random: Random | None = None,
         page_size: int = PAGE_SIZE,
         watch_list: bool = True,
+        transform: Transform | None = None,
     ) -> None:
         self.store = store
         self.namespace = namespace
@@ -89,6 +97,7 @@ class Reflector:
         self._random = random or Random()
         self._page_size = page_size
         self._watch_list = watch_list
+        self._transform = transform
         self._backoff = Backoff(self._random)
         # The version to go on from; None where the state must be read first.
         self._version: str | None = None
@@ -109,6 +118,13 @@ class Reflector:
                 self._watch_list = False
             except KubewrightError as error:
                 await self._recover(error)
+            except asyncio.CancelledError as error:
+                task = asyncio.current_task()
+                if task is None or task.cancelling():
+                    raise
+                # Nobody cancelled this reflector: something that it awaited was cancelled. To end
+                # silently would leave a store that is never told of anything again.
+                await self._recover(TransportError(f"the watch was cancelled inside: {error!r}"))
 
     def __str__(self) -> str:
         where = f" in {self.namespace}" if self.namespace else ""
@@ -213,7 +229,7 @@ class Reflector:
     def _replace(self, items: Iterable[RawObject], version: str) -> None:
         self._note_contact()
         self.relists += 1
-        kept = [item for item in items if self._is_usable(item)]
+        kept = [self._shape(item) for item in items if self._is_usable(item)]
         self.store.replace(kept, version, scope=self.namespace)
         self._version = version
 
@@ -226,7 +242,7 @@ class Reflector:
             self.store.observe(version, scope=self.namespace)
         elif self._is_usable(obj := event.object):
             change = self.store.remove if event.type == "DELETED" else self.store.put
-            change(obj, scope=self.namespace)
+            change(self._shape(obj), scope=self.namespace)
         if version and not is_seen(self._version or "", version):
             self._version = version
 
@@ -235,6 +251,16 @@ class Reflector:
         if obj.error is not None:
             logger.error("%s: %s cannot be decoded: %s", self, obj.meta.key, obj.error)
         return bool(obj.meta.name)
+
+    def _shape(self, obj: RawObject) -> RawObject:
+        if self._transform is None:
+            return obj
+        try:
+            shaped = self._transform(decode_object(obj.raw, self.store.resource))
+            return obj._replace(raw=msgspec.json.encode(shaped))
+        except Exception as error:
+            logger.exception("%s: transforming %s failed; it is kept whole", self, obj.meta.key)
+            return obj._replace(error=obj.error or f"transforming it failed: {error!r}")
 
     def _note_contact(self) -> None:
         self.failure = self.failing_since = None

@@ -234,7 +234,8 @@ class Store:
             for listener in [*self._listeners]:
                 try:
                     listener(change)
-                except Exception:
+                # A plain function that raises CancelledError was not cancelled: it failed.
+                except (Exception, asyncio.CancelledError):
                     logger.exception("a listener failed on %r", change.entry)
 
     def _has_seen(self, key: NamespacedName, resource_version: str) -> bool:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from kubewright.runtime.observer import ControllerObserver, Observer
     from kubewright.runtime.operator import Operator
     from kubewright.runtime.queue import Priority, WorkQueue
+    from kubewright.runtime.read import Read
     from kubewright.runtime.readiness import Progress, Readiness, compute_readiness
     from kubewright.runtime.result import Result
     from kubewright.runtime.watch import (
@@ -48,6 +49,7 @@ __all__ = [
     "Outcome",
     "Priority",
     "Progress",
+    "Read",
     "Readiness",
     "ReadinessCheck",
     "Reconcile",
@@ -82,6 +84,7 @@ _MODULES = {
     "observer": ("ControllerObserver", "Observer"),
     "operator": ("Operator",),
     "queue": ("Priority", "WorkQueue"),
+    "read": ("Read",),
     "readiness": ("Progress", "Readiness", "compute_readiness"),
     "result": ("Result",),
     "watch": (

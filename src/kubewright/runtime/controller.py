@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from kubewright.api.errors import Remedy
 from kubewright.api.metadata import ObjectMeta
-from kubewright.api.resource import NamespacedName, Resource
+from kubewright.api.resource import GroupVersionKind, NamespacedName, Resource
 from kubewright.cache.cache import Cache
 from kubewright.cache.entry import Change, ChangeType
 from kubewright.cache.store import Store
@@ -33,6 +33,7 @@ from kubewright.runtime.failure import (
     retry_after,
 )
 from kubewright.runtime.queue import MAX_DELAY, Priority, WorkQueue
+from kubewright.runtime.read import Readable, resolve_reads
 from kubewright.runtime.result import Result
 from kubewright.runtime.watch import (
     ChangeFilter,
@@ -59,7 +60,8 @@ class Controller:
 
     A key is reconciled when its object changes, when an object that it controls (`owns`, by
     ownerReference) changes, when a `watches` map says so, at start-up, and at every `resync`.
-    `reads` names kinds that the reconcile reads from their stores without being woken by them.
+    `reads` names kinds that the reconcile reads from their stores without being woken by them; a
+    `Read` holds a part of one.
     `setup` is called once with the cache, before anything is listed: the place for indexes.
     `changes` keeps out changes of the objects themselves that can never matter, such as those of
     their status; deletions always come through. `sources` are streams of keys from elsewhere.
@@ -85,7 +87,7 @@ class Controller:
         *,
         owns: Sequence[Resource] = (),
         watches: Sequence[Watch] = (),
-        reads: Sequence[Resource] = (),
+        reads: Sequence[Readable] = (),
         workers: int = 4,
         setup: Callable[[Cache], None] | None = None,
         stalled: Stalled | None = None,
@@ -103,7 +105,9 @@ class Controller:
             *(Watch(resource, map_to_controller(kind)) for resource in owns),
             *watches,
         )
-        self._reads = tuple(reads)
+        self._held = resolve_reads(
+            {kind, *owns}, tuple(reads), tuple(watch.resource for watch in watches)
+        )
         self.workers = workers
         self._setup = setup
         self._stalled = stalled
@@ -116,9 +120,11 @@ class Controller:
         if self._attached is not None:
             raise RuntimeError(f"controller {self.name} was given to a manager already")
         cache = environment.cache
-        watched = [self.kind, *(watch.resource for watch in self._watches)]
-        stores = {resource: cache.store(resource) for resource in (*watched, *self._reads)}
-        self._attached = _Attached(self.name, self.workers, environment, stores)
+        stores = {resource: read.open(cache) for resource, read in self._held.items()}
+        # A store that does not hold all of a kind may never see what was written.
+        whole = [resource for resource, read in self._held.items() if not read.is_selective]
+        seeing = {resource.gvk: stores[resource] for resource in whole}
+        self._attached = _Attached(self.name, self.workers, environment, stores, seeing)
         if self._setup is not None:
             self._setup(cache)
         own = stores[self.kind]
@@ -401,7 +407,12 @@ class _Attached:
     """What a controller has once a manager runs it."""
 
     def __init__(
-        self, name: str, workers: int, environment: Environment, stores: dict[Resource, Store]
+        self,
+        name: str,
+        workers: int,
+        environment: Environment,
+        stores: dict[Resource, Store],
+        seeing: dict[GroupVersionKind, Store],
     ) -> None:
         self.name = name
         self.environment = environment
@@ -414,11 +425,7 @@ class _Attached:
             observer=self.observer,
             group=attrgetter("namespace"),
         )
-        self.expectations = Expectations(
-            environment.client,
-            environment.clock,
-            {resource.gvk: store for resource, store in stores.items()},
-        )
+        self.expectations = Expectations(environment.client, environment.clock, seeing)
         self.recorder = environment.broadcaster.recorder(name)
         self.told: dict[NamespacedName, str] = {}
         self.restless: dict[NamespacedName, int] = {}

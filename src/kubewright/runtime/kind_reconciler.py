@@ -94,8 +94,13 @@ class KindReconciler(Generic[T]):
             self._forget(key)
             return None
         owner = entry.object()
+        if self._uids.get(key, entry.meta.uid) != entry.meta.uid:
+            # Deleted and made again while nobody looked: nothing of the former one counts.
+            self._forget(key)
         self._uids[key] = entry.meta.uid
         try:
+            if entry.error is not None:
+                raise Refused("Undecodable", f"the object cannot be decoded: {entry.error}")
             if entry.meta.is_deleting:
                 return await self._finalize(ctx, owner, entry.raw)
             result = await self._converge(ctx, owner, entry.raw)

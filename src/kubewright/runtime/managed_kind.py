@@ -13,6 +13,7 @@ from kubewright.runtime.child_kind import ChildKind
 from kubewright.runtime.children import Children
 from kubewright.runtime.context import Context
 from kubewright.runtime.event_stream import EventStream
+from kubewright.runtime.read import Readable
 from kubewright.runtime.result import Result
 from kubewright.runtime.status import StatusValue
 from kubewright.runtime.validation import (
@@ -97,7 +98,7 @@ class ManagedKind(Generic[T]):
     validate: list[ValidateFunction[T]] = field(default_factory=list)
     validate_delete: list[ValidateDeleteFunction[T]] = field(default_factory=list)
     owns: dict[GroupVersionKind, ChildKind] = field(default_factory=dict)
-    reads: list[Resource] = field(default_factory=list)
+    reads: list[Readable] = field(default_factory=list)
     watches: list[Watch] = field(default_factory=list)
     filter_changes: ChangeFilter | None = None
     sources: list[EventStream] = field(default_factory=list)

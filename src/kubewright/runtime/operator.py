@@ -29,6 +29,7 @@ from kubewright.runtime.managed_kind import (
     T,
 )
 from kubewright.runtime.manager import Manager
+from kubewright.runtime.read import Readable
 from kubewright.runtime.readiness import Progress, compute_readiness
 from kubewright.runtime.validation import (
     DefaultFunction,
@@ -75,7 +76,7 @@ class Operator:
         kind: CustomKind[T],
         *,
         owns: Sequence[Resource | ChildKind],
-        reads: Sequence[Resource] = (),
+        reads: Sequence[Readable] = (),
         watches: Sequence[Watch] = (),
     ) -> DesiredDecorator[T]:
         """Register the function that yields what should exist for an object.
@@ -88,7 +89,7 @@ class Operator:
             kind: the custom resource class.
             owns: every kind that the function may yield. A `ChildKind` says more than a resource.
                 The list must not shrink while such children exist: they are only looked for here.
-            reads: kinds that the status function finds in their stores.
+            reads: kinds that the status function finds in their stores; a `Read` holds a part.
             watches: further objects whose changes wake objects of this kind.
         """
         managed = self._managed(kind)
@@ -100,7 +101,7 @@ class Operator:
         kind: CustomKind[T],
         *,
         owns: Sequence[Resource | ChildKind] = (),
-        reads: Sequence[Resource] = (),
+        reads: Sequence[Readable] = (),
         watches: Sequence[Watch] = (),
     ) -> Callable[[ReconcileFunction[T]], ReconcileFunction[T]]:
         """Register what a pure function cannot say; it is awaited after the children are applied.
@@ -124,7 +125,7 @@ class Operator:
         self,
         kind: CustomKind[T],
         *,
-        reads: Sequence[Resource] = (),
+        reads: Sequence[Readable] = (),
         watches: Sequence[Watch] = (),
     ) -> StatusDecorator[T]:
         """Register the pure function that computes the status from the object and its children.
@@ -318,7 +319,7 @@ class Operator:
         self,
         managed: ManagedKind[T],
         role: str,
-        reads: Sequence[Resource],
+        reads: Sequence[Readable],
         watches: Sequence[Watch],
     ) -> Callable[[Any], Any]:
         def register(function: Callable[..., Any]) -> Callable[..., Any]:

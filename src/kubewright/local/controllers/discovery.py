@@ -10,8 +10,8 @@ import msgspec
 
 from kubewright.api.errors import TransportError
 from kubewright.api.resource import Resource
+from kubewright.client.accepting import build_discovery_client
 from kubewright.client.client import Client
-from kubewright.local.controllers.accepting import build_discovery_client
 
 
 @dataclass(frozen=True, slots=True)

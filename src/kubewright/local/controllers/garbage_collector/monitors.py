@@ -12,10 +12,10 @@ from kubewright.api.resource import GroupKind, Resource
 from kubewright.cache.entry import Change
 from kubewright.cache.reflector import Reflector
 from kubewright.cache.store import ALL_NAMESPACES, Store
+from kubewright.client.accepting import build_metadata_client
 from kubewright.client.client import Client
 from kubewright.client.clock import Clock
 from kubewright.client.objects import RawObject
-from kubewright.local.controllers.accepting import build_metadata_client
 from kubewright.local.controllers.discovery import Discovery
 
 # Nothing is owned by an Event, and nothing owns one: following them all would be for nothing.

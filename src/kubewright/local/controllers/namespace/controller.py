@@ -8,8 +8,8 @@ from kubewright.api import builtin
 from kubewright.api.errors import NotFound
 from kubewright.api.resource import NamespacedName, Object
 from kubewright.api.time import format_time, parse_time
+from kubewright.client.accepting import build_metadata_client
 from kubewright.client.client import Client
-from kubewright.local.controllers.accepting import build_metadata_client
 from kubewright.local.controllers.discovery import discover
 from kubewright.local.controllers.namespace.conditions import build_conditions
 from kubewright.local.controllers.namespace.content import delete_content

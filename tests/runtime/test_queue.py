@@ -80,7 +80,13 @@ class QueueMachine(RuleBasedStateMachine):
         for key in self.working:
             self.queue.done(key, self.now)
         end, taken = self.now + 2000, set()
-        while (left := self.queue.take(end)) is not None:
+        while self.queue.waiting:
+            left = self.queue.take(end)
+            if left is None:
+                due = self.queue.next_due()
+                assert due is not None, "what waits is never due"
+                end = max(end, due)
+                continue
             taken.add(left)
             self.queue.done(left, end)
         assert taken == self.wanted

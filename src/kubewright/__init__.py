@@ -5,6 +5,7 @@ A tour, in the order in which one meets things:
 - `CustomResource`, `Status`, `Scale`, `Column` (kubewright.api): declare a kind as pydantic models;
   its CustomResourceDefinition follows.
 - `Operator` (kubewright.runtime): say what should exist for each object, as a pure function.
+- `ChildKind`, `Gate`: how its children are treated, and in which order they come.
 - `Children`, `Context`, `Result`, `Watch`: what those functions see, use and answer.
 - `TerminalError`: raised to say that nothing helps until the object changes.
 - `Client`, `KubeConfig`, `connect` (kubewright.client): talk to an API server directly.
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
         Children,
         Context,
         Controller,
+        Gate,
         Manager,
         Operator,
         Result,
@@ -58,8 +60,8 @@ _ROOMS = {
     ),
     "kubewright.client": ("Client", "KubeConfig", "connect"),
     "kubewright.runtime": (
-        *("ChildKind", "Children", "Context", "Controller", "Manager", "Operator", "Result"),
-        *("Watch", "map_to_controller", "map_to_label"),
+        *("ChildKind", "Children", "Context", "Controller", "Gate", "Manager", "Operator"),
+        *("Result", "Watch", "map_to_controller", "map_to_label"),
     ),
 }
 _ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names}
@@ -73,6 +75,7 @@ __all__ = [
     "Context",
     "Controller",
     "CustomResource",
+    "Gate",
     "KubeConfig",
     "KubewrightError",
     "Manager",

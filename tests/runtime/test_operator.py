@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from random import Random
 from typing import Any
 
@@ -349,7 +350,8 @@ async def test_an_error_in_desired_stalls_until_the_spec_changes(
     await client.create(build_pool(namespace, word="bad"))
     async with running(operator):
         await eventually(lambda: is_true(client, namespace, "Stalled"))
-        assert await message_of(client, namespace, "Stalled") == "KeyError: 'no such word'"
+        message = await message_of(client, namespace, "Stalled")
+        assert message.startswith("KeyError: 'no such word' (runtime/test_operator.py:")
         await patch_pool(client, namespace, word="good")
         await eventually(lambda: is_true(client, namespace, "Ready"))
 
@@ -433,7 +435,8 @@ async def test_ten_failures_stall_an_object_that_is_still_tried(
     await client.create(build_pool(namespace))
     async with running(operator, speed=50):
         await eventually(lambda: is_true(client, namespace, "Stalled"))
-        assert await message_of(client, namespace, "Stalled") == "ConnectionError: no database"
+        message = await message_of(client, namespace, "Stalled")
+        assert message.startswith("ConnectionError: no database (runtime/test_operator.py:")
         works = True
         await eventually(lambda: is_true(client, namespace, "Ready"))
 
@@ -534,7 +537,13 @@ async def test_recreates_what_may_not_change_only_when_told_to(
     managed.own([ChildKind(builtin.CONFIG_MAP, on_immutable="recreate")])
     whole = managed.desired
     assert whole is not None
-    managed.desired = lambda pool: [{**child, "immutable": True} for child in whole(pool)]
+
+    def immutable(pool: Pool) -> Iterable[Object]:
+        for child in whole(pool):
+            assert isinstance(child, dict)
+            yield {**child, "immutable": True}
+
+    managed.desired = immutable
     await client.create(build_pool(namespace))
     async with running(operator):
         await eventually(lambda: is_true(client, namespace, "Ready"))

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from kubewright.runtime.controller import Controller, Reconcile
     from kubewright.runtime.event_stream import EventStream
     from kubewright.runtime.events import EventRecorder
+    from kubewright.runtime.gate import Gate
     from kubewright.runtime.leader_election import LeaderElection, LeadershipLost
     from kubewright.runtime.manager import Manager, ReadinessCheck, Runnable
     from kubewright.runtime.observer import ControllerObserver, Observer
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from kubewright.runtime.read import Read
     from kubewright.runtime.readiness import Progress, Readiness, compute_readiness
     from kubewright.runtime.result import Result
+    from kubewright.runtime.user_function import ReconcileTimeout
     from kubewright.runtime.watch import (
         Watch,
         all_of,
@@ -41,6 +43,7 @@ __all__ = [
     "ControllerObserver",
     "EventRecorder",
     "EventStream",
+    "Gate",
     "LeaderElection",
     "LeadershipLost",
     "Manager",
@@ -53,6 +56,7 @@ __all__ = [
     "Readiness",
     "ReadinessCheck",
     "Reconcile",
+    "ReconcileTimeout",
     "Result",
     "Runnable",
     "Trigger",
@@ -79,6 +83,7 @@ _MODULES = {
     "controller": ("Controller", "Reconcile"),
     "event_stream": ("EventStream",),
     "events": ("EventRecorder",),
+    "gate": ("Gate",),
     "leader_election": ("LeaderElection", "LeadershipLost"),
     "manager": ("Manager", "ReadinessCheck", "Runnable"),
     "observer": ("ControllerObserver", "Observer"),
@@ -87,6 +92,7 @@ _MODULES = {
     "read": ("Read",),
     "readiness": ("Progress", "Readiness", "compute_readiness"),
     "result": ("Result",),
+    "user_function": ("ReconcileTimeout",),
     "watch": (
         "Watch",
         "all_of",

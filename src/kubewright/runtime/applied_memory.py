@@ -17,6 +17,11 @@ _REFUSAL_SECONDS = 900.0
 """How long a refusal is believed: quotas, policies and schemas change without the child."""
 
 
+_RECREATIONS = 3
+_RECREATION_SECONDS = 600.0
+"""More recreations in that time are a loop: what is desired differs each time."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Refusal:
     digest: bytes
@@ -28,6 +33,7 @@ class _Refusal:
 class _Owned:
     applied: dict[ChildKey, bytes] = field(default_factory=dict)
     refused: dict[ChildKey, _Refusal] = field(default_factory=dict)
+    recreated: dict[ChildKey, list[float]] = field(default_factory=dict)
 
 
 class AppliedMemory:
@@ -70,6 +76,16 @@ class AppliedMemory:
         if refusal is None or now >= refusal.until or refusal.digest != _attempt(desired, live):
             return None
         return refusal.error
+
+    def recreate(self, owner_uid: str, desired: Object, now: float) -> bool:
+        """Note that a child is to be made anew; False when that happened too often lately."""
+        owned = self._owners.setdefault(owner_uid, _Owned())
+        key = child_key(desired)
+        since = now - _RECREATION_SECONDS
+        times = [time for time in owned.recreated.get(key, ()) if time > since]
+        allowed = len(times) < _RECREATIONS
+        owned.recreated[key] = [*times, now] if allowed else times
+        return allowed
 
     def forget(self, owner_uid: str) -> None:
         """Forget an owner that is gone."""

@@ -139,9 +139,12 @@ class Context:
         key: NamespacedName,
         *,
         uid: str | None = None,
+        resource_version: str | None = None,
         grace_period_seconds: int | None = None,
     ) -> None:
         """Delete an object in the background; with a UID, only that very object.
+
+        With a resource version, only while it is unchanged.
 
         Raises:
             NotFound: it does not exist.
@@ -155,6 +158,7 @@ class Context:
                 key.name,
                 namespace=key.namespace or None,
                 uid=uid,
+                resource_version=resource_version,
                 grace_period_seconds=grace_period_seconds,
             )
         except _DOUBTFUL:

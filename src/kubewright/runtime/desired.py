@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from kubewright.api.errors import (
+    Conflict,
     Invalid,
     KubewrightError,
     NotFound,
@@ -20,8 +21,9 @@ from kubewright.api.errors import (
 from kubewright.api.metadata import controller_of
 from kubewright.api.resource import GroupVersionKind, NamespacedName, Object
 from kubewright.runtime.applied_memory import AppliedMemory
-from kubewright.runtime.child_kind import ChildKey, ChildKind, child_key
+from kubewright.runtime.child_kind import OWNER, ChildKey, ChildKind, child_key, owner_name
 from kubewright.runtime.context import Context
+from kubewright.runtime.gate import compute_gate, stage_of
 from kubewright.runtime.owned_fields import find_entry, is_applied
 
 
@@ -33,8 +35,28 @@ class Action(enum.Enum):
     DELETE = "delete"
     WAIT = "wait for"
     """A child that is being deleted: it can be made anew when it is gone."""
+    HOLD = "hold back"
+    """What comes after a gate that is not passed yet; a deletion before its turn."""
     REFUSE = "refuse"
     """An object that is not ours has the name."""
+
+
+# No object can have it: the store's first revision is no object's. An apply that names it can only
+# create; kube-apiserver answers Conflict when the object exists, and ignores it when it does not.
+_NEVER = "1"
+
+_IMMUTABLE = (
+    "is immutable",
+    "updates to statefulset spec for fields other than",
+    "pod updates may not change fields other than",
+    "may not change once set",
+    "may not be changed in an update",
+    "cannot be changed",
+    "cannot change roleRef",
+    "updates to parameters are forbidden",
+)
+"""How the API's validations, and those of custom kinds by custom, say that a field never changes;
+there is no reason of its own for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,22 +97,30 @@ def plan_children(
 
     `desired` comes from `build_children`. `live` holds what the owner owns and what has the name of
     a desired child, with managedFields. Deletions come last, so that what replaces a child is there
-    before. Only what this manager applied for this owner is ever deleted.
+    before. Only what this manager applied for this owner is ever deleted. What comes after a `Gate`
+    that is not passed, and every deletion meanwhile, is held back.
     """
     found = {child_key(obj): obj for obj in live}
-    uid: str = owner["metadata"]["uid"]
-    steps = []
+    steps: list[Step] = []
+    stage, closed = 0, ""
     for obj in desired:
         kind, before = kinds[GroupVersionKind.of(obj)], found.get(child_key(obj))
-        step = _plan_child(uid, obj, before, kind, manager, memory)
+        if not closed and stage_of(obj) > stage:
+            closed = _find_closed(desired, stage_of(obj), found, steps)
+            stage = stage_of(obj)
+        step = _plan_child(owner, obj, before, kind, manager, memory)
+        if step is not None and closed and step.action in (Action.CREATE, Action.APPLY):
+            step = replace(step, action=Action.HOLD, reason=closed)
         if step is not None:
             steps.append(step)
     wanted = {child_key(obj) for obj in desired}
-    for key, obj in found.items():
-        if key not in wanted and key[0] in kinds and _is_ours_to_delete(obj, uid, manager):
-            reason = "it is no longer desired"
-            steps.append(Step(Action.DELETE, kinds[key[0]], key[1], reason, live=obj))
-    return steps
+    unwanted = [obj for key, obj in found.items() if key not in wanted and key[0] in kinds]
+    return steps + _plan_deletions(owner, unwanted, kinds, manager, closed)
+
+
+def find_children(owner: Object, live: Iterable[Object], *, manager: str) -> list[Object]:
+    """Return the live objects that were applied for an owner, also those that are ending."""
+    return [obj for obj in live if _is_applied_for(obj, owner["metadata"]["uid"], manager)]
 
 
 async def apply_plan(
@@ -118,25 +148,34 @@ async def apply_plan(
 
 
 def is_immutable_refusal(error: Exception) -> bool:
-    """Tell whether the API refused a change because the field may never change.
-
-    The API has no reason of its own for this: the wording of its validations decides.
-    """
-    return isinstance(error, Invalid) and any(
-        phrase in error.message
-        for phrase in (
-            "field is immutable",
-            "is immutable",
-            "updates to statefulset spec for fields other than",
-            "pod updates may not change fields other than",
-            "may not change once set",
-            "cannot be changed",
-        )
+    """Tell whether the API refused a change because the field may never change."""
+    return (
+        isinstance(error, Invalid)
+        and not _is_about_another(error)
+        and any(phrase in error.message for phrase in _IMMUTABLE)
     )
 
 
+def _find_closed(
+    desired: Sequence[Object],
+    stage: int,
+    found: Mapping[ChildKey, Object],
+    steps: Sequence[Step],
+) -> str:
+    """Say what keeps the gate before a stage closed; nothing when it is open."""
+    for step in steps:
+        return f"{step.kind.resource.kind} {step.key.name} comes first: {step.reason}"
+    for obj in desired:
+        if stage_of(obj) >= stage:
+            break
+        readiness = compute_gate(found[child_key(obj)])
+        if not readiness.is_ready:
+            return f"{obj['kind']} {obj['metadata']['name']} comes first: {readiness.message}"
+    return ""
+
+
 def _plan_child(
-    uid: str,
+    owner: Object,
     obj: Object,
     live: Object | None,
     kind: ChildKind,
@@ -146,33 +185,77 @@ def _plan_child(
     key = NamespacedName.of(obj)
     if live is None:
         return Step(Action.CREATE, kind, key, "it does not exist", obj)
-    controller = controller_of(live)
-    if controller is not None and controller.get("uid") != uid:
-        other = f"{controller.get('kind')} {controller.get('name')}"
-        return Step(Action.REFUSE, kind, key, f"it belongs to {other}", obj, live)
-    if controller is None and not kind.adopt and find_entry(live, manager) is None:
-        reason = (
-            "it exists, and neither was it made by this operator nor does it have an owner; "
-            "delete or rename it, or let the operator adopt such objects"
-        )
-        return Step(Action.REFUSE, kind, key, reason, obj, live)
+    if refusal := _find_other_owner(owner, live, kind, manager):
+        return Step(Action.REFUSE, kind, key, refusal, obj, live)
     if live["metadata"].get("deletionTimestamp"):
         return Step(Action.WAIT, kind, key, "it is being deleted", obj, live)
     if is_applied(obj, live, manager):
         return None
-    if memory is not None and memory.knows(uid, obj, live, manager):
+    if memory is not None and memory.knows(owner["metadata"]["uid"], obj, live, manager):
         return None
     return Step(Action.APPLY, kind, key, "it differs", obj, live)
 
 
-def _is_ours_to_delete(obj: Object, uid: str, manager: str) -> bool:
+def _find_other_owner(owner: Object, live: Object, kind: ChildKind, manager: str) -> str:
+    """Say why a live object of the desired name is not this owner's; nothing when it is."""
+    controller = controller_of(live)
+    if controller is not None:
+        if controller.get("uid") == owner["metadata"]["uid"]:
+            return ""
+        return f"it belongs to {controller.get('kind')} {controller.get('name')}"
+    kept_for = (live["metadata"].get("annotations") or {}).get(OWNER)
+    if kept_for is not None and kept_for != owner_name(owner):
+        return f"it is kept for {kept_for}"
+    if kind.adopt or find_entry(live, manager) is not None:
+        return ""
+    return (
+        "it exists, and neither was it made by this operator nor does it have an owner; "
+        "delete or rename it, or let the operator adopt such objects"
+    )
+
+
+def _plan_deletions(
+    owner: Object,
+    unwanted: Sequence[Object],
+    kinds: Mapping[GroupVersionKind, ChildKind],
+    manager: str,
+    closed: str,
+) -> list[Step]:
+    """Plan the end of what is no longer desired: the last stage first, each when it is its turn."""
+    ours = find_children(owner, unwanted, manager=manager)
+    last = max(map(stage_of, ours), default=0)
+    steps = []
+    for obj in ours:
+        if obj["metadata"].get("deletionTimestamp"):
+            continue
+        action, reason = Action.DELETE, "it is no longer desired"
+        if closed:
+            action, reason = Action.HOLD, f"it goes at last: {closed}"
+        elif stage_of(obj) < last:
+            action, reason = Action.HOLD, "it goes when what came after it is gone"
+        kind = kinds[GroupVersionKind.of(obj)]
+        steps.append(Step(action, kind, NamespacedName.of(obj), reason, live=obj))
+    return steps
+
+
+def _is_applied_for(obj: Object, uid: str, manager: str) -> bool:
     """Tell whether a child was applied for this owner; what a reconcile created is not."""
     controller = controller_of(obj)
     return (
         controller is not None
         and controller.get("uid") == uid
         and find_entry(obj, manager) is not None
-        and not obj["metadata"].get("deletionTimestamp")
+    )
+
+
+def _is_about_another(error: Invalid) -> bool:
+    """Tell whether an apply met another object than the one that was read.
+
+    kube-apiserver answers so when the UID is another's, or when another owner came first.
+    """
+    causes = error.details.causes if error.details else ()
+    return any(cause.field == "metadata.uid" for cause in causes) or (
+        "Only one reference can have Controller set to true" in error.message
     )
 
 
@@ -186,7 +269,7 @@ async def _carry_out(
 ) -> None:
     try:
         match step.action:
-            case Action.WAIT:
+            case Action.WAIT | Action.HOLD:
                 pass
             case Action.REFUSE:
                 raise TerminalError(f"{step.kind.resource.kind} {step.key}: {step.reason}")
@@ -212,14 +295,12 @@ async def _apply(
     refusal = memory.refusal(uid, obj, step.live, ctx.clock.monotonic())
     if refusal is not None:
         raise refusal
-    body = obj
-    if step.live is not None:
-        # Only this very child: one that was deleted and made by others meanwhile is not ours.
-        body = {**obj, "metadata": {**obj["metadata"], "uid": step.live["metadata"]["uid"]}}
     try:
-        written = await ctx.apply(body, field_manager=manager)
+        written = await ctx.apply(_guard(obj, step.live), field_manager=manager)
     except Invalid as error:
-        if step.kind.on_immutable == "recreate" and step.live and is_immutable_refusal(error):
+        if _is_about_another(error):
+            raise Conflict(f"{step.kind.resource.kind} {step.key} is another's now") from error
+        if _may_recreate(step, error) and memory.recreate(uid, obj, ctx.clock.monotonic()):
             # Its end is an event: the next reconcile makes it anew.
             await _delete(ctx, step, outcome, "Recreating")
             return
@@ -231,10 +312,40 @@ async def _apply(
         _note(ctx, step, outcome, "Created")
 
 
+def _guard(obj: Object, live: Object | None) -> Object:
+    """Make an apply that fails unless it meets what was read.
+
+    Server-side apply by one manager for two owners would hand the child from one to the other: the
+    entry that it replaces holds the owner reference. So a child is created only where none is, and
+    one that nobody controls is taken only at the very version that was read.
+    """
+    if live is None:
+        guard = {"resourceVersion": _NEVER}
+    else:
+        guard = {"uid": live["metadata"]["uid"]}
+        if controller_of(live) is None:
+            guard["resourceVersion"] = live["metadata"]["resourceVersion"]
+    return {**obj, "metadata": {**obj["metadata"], **guard}}
+
+
+def _may_recreate(step: Step, error: Invalid) -> bool:
+    return (
+        step.live is not None
+        and step.kind.on_immutable == "recreate"
+        and is_immutable_refusal(error)
+    )
+
+
 async def _delete(ctx: Context, step: Step, outcome: Outcome, reason: str) -> None:
-    uid: str = (step.live or {})["metadata"]["uid"]
+    metadata = (step.live or {})["metadata"]
     try:
-        await ctx.delete(step.kind.resource, step.key, uid=uid)
+        # At this very version it is still this owner's; a later one may have been released.
+        await ctx.delete(
+            step.kind.resource,
+            step.key,
+            uid=metadata["uid"],
+            resource_version=metadata.get("resourceVersion"),
+        )
     except NotFound:
         return
     _note(ctx, step, outcome, reason)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import traceback
+from pathlib import Path
 
 from kubewright.api.errors import (
     APIError,
@@ -16,6 +18,7 @@ _BUGS = (
     *(ArithmeticError, AssertionError, AttributeError, LookupError, NameError),
     *(NotImplementedError, RecursionError, TypeError),
 )
+_HOME = str(Path(__file__).parents[1])
 
 
 def remedy_of(error: BaseException) -> Remedy:
@@ -97,7 +100,8 @@ def deepest_cause(error: BaseException) -> BaseException:
 def describe(error: BaseException) -> str:
     """Write an error for people: its deepest cause in full, with its class where that tells more.
 
-    An API server's refusal speaks for itself; a bare `KeyError: 'x'` does not without its name.
+    An API server's refusal speaks for itself; a bare `KeyError: 'x'` does not without its name and
+    the line of the operator's code where it came from.
     """
     texts = []
     for leaf in leaves(deepest_cause(error)):
@@ -105,5 +109,30 @@ def describe(error: BaseException) -> str:
         text = str(cause)
         if not isinstance(cause, KubewrightError) or not text:
             text = f"{type(cause).__name__}: {text}" if text else type(cause).__name__
+            place = locate_error(cause)
+            text = f"{text} ({place})" if place else text
         texts.append(text)
     return "; ".join(dict.fromkeys(texts))
+
+
+def locate_error(error: BaseException) -> str:
+    """Say which line of an operator's code an error came from; nothing when none is in it.
+
+    Below Kubewright's own frames come those of the author, and below them those of libraries: the
+    last one in the folder of the first one is meant.
+    """
+    frames = [
+        (frame.f_code.co_filename, line, frame.f_code.co_name)
+        for frame, line in traceback.walk_tb(error.__traceback__)
+    ]
+    outside = [frame for frame in frames if not Path(frame[0]).is_relative_to(_HOME)]
+    if not outside:
+        return ""
+    folder = Path(outside[0][0]).parent
+    path, line, name = [frame for frame in outside if Path(frame[0]).is_relative_to(folder)][-1]
+    return f"{short_path(path)}:{line} in {name}"
+
+
+def short_path(path: str) -> str:
+    """Shorten the path of a source file to what tells it from others: its folder and its name."""
+    return "/".join(Path(path).parts[-2:])

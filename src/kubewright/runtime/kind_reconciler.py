@@ -3,9 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from datetime import timedelta
 from typing import Generic
 
-from kubewright.api.errors import APIError, KubewrightError, NotFound, Remedy, TerminalError, leaves
+from kubewright.api.errors import (
+    APIError,
+    BadRequest,
+    InternalError,
+    Invalid,
+    KubewrightError,
+    NotFound,
+    Remedy,
+    TerminalError,
+    leaves,
+)
 from kubewright.api.resource import NamespacedName, Object, Resource
 from kubewright.cache.entry import Entry
 from kubewright.runtime.applied_memory import AppliedMemory
@@ -18,6 +29,7 @@ from kubewright.runtime.desired import (
     Outcome,
     Step,
     apply_plan,
+    find_children,
     plan_children,
 )
 from kubewright.runtime.failure import (
@@ -38,6 +50,7 @@ from kubewright.runtime.status import (
     ensure_status,
     steady_message,
 )
+from kubewright.runtime.user_function import call, check_status, list_children, locate
 from kubewright.runtime.validation import judge
 from kubewright.runtime.watch import Watch
 
@@ -56,13 +69,16 @@ class KindReconciler(Generic[T]):
     What it remembers between two reconciles only saves work; a new one converges to the same end.
     """
 
-    def __init__(self, operator: str, managed: ManagedKind[T]) -> None:
+    def __init__(
+        self, operator: str, managed: ManagedKind[T], *, timeout: timedelta | None = None
+    ) -> None:
         self._operator = operator
         self._managed = managed
+        self._timeout = timeout
         self._memory = AppliedMemory()
         self._failures: dict[NamespacedName, int] = {}
         self._uids: dict[NamespacedName, str] = {}
-        self._accepted: dict[NamespacedName, T] = {}
+        self._accepted: dict[NamespacedName, bytes] = {}
         self._blocked: dict[NamespacedName, set[ChildKey]] = {}
 
     @property
@@ -111,75 +127,116 @@ class KindReconciler(Generic[T]):
         return result
 
     async def _finalize(self, ctx: Context, owner: Object, raw: bytes) -> Result | None:
+        managed = self._managed
         if not has_finalizer(owner, self.finalizer):
             return None
-        if self._managed.finalize is not None:
-            result = await self._managed.finalize(self._managed.kind.decode(raw), ctx)
+        if managed.finalize is not None:
+            obj = managed.kind.decode(raw)
+            result = await call(managed.finalize, obj, ctx, self._timeout)
             if result is not None:
                 return result
+        if managed.ordered_deletion and await self._delete_children(ctx, owner):
+            # Their end is an event.
+            return None
         try:
-            await remove_finalizer(ctx, self._managed.resource, owner, self.finalizer)
+            await remove_finalizer(ctx, managed.resource, owner, self.finalizer)
         except NotFound:
             ctx.logger.debug("the object ended before its finalizer was removed")
         return None
 
+    async def _delete_children(self, ctx: Context, owner: Object) -> bool:
+        """Delete the children whose turn it is; tell whether there are any left."""
+        live = self._read_live(ctx, owner, [])
+        steps = self._plan(owner, [], live)
+        outcome = await apply_plan(ctx, owner, steps, manager=self._operator, memory=self._memory)
+        if outcome.failures:
+            raise ExceptionGroup("children were not deleted", outcome.failures)
+        return bool(find_children(owner, live, manager=self._operator))
+
     async def _converge(self, ctx: Context, owner: Object, raw: bytes) -> Result | None:
         managed = self._managed
-        if managed.finalize is not None:
+        if managed.needs_finalizer:
             owner = await ensure_finalizer(ctx, managed.resource, owner, self.finalizer)
         elif has_finalizer(owner, self.finalizer):
             # A former version of this operator finalized; nothing would remove it at the end.
             owner = await remove_finalizer(ctx, managed.resource, owner, self.finalizer)
-        obj = managed.kind.decode(raw)
-        self._default(obj)
-        self._validate(ctx.request, obj)
-        desired = self._build_desired(owner, obj)
+        self._validate(ctx.request, raw)
+        desired = self._build_desired(owner, raw)
         live = self._read_live(ctx, owner, desired)
         steps = self._plan(owner, desired, live)
         self._note_blocked(ctx.request, steps)
         _note_plan(ctx, desired, steps)
         outcome = await apply_plan(ctx, owner, steps, manager=self._operator, memory=self._memory)
         if outcome.failures:
-            raise ExceptionGroup("children were refused", outcome.failures)
-        result = await managed.reconcile(obj, ctx) if managed.reconcile is not None else None
+            failures = [self._blame(failure) for failure in outcome.failures]
+            raise ExceptionGroup("children were refused", failures)
+        result = None
+        if managed.reconcile is not None:
+            result = await call(managed.reconcile, self._decode(raw), ctx, self._timeout)
         children = self._view(ctx, owner, desired, live, outcome)
         summary = self._summarise(desired, children, steps)
-        value = managed.status(obj, children) if managed.status is not None else {}
+        value: StatusValue = {}
+        if managed.status is not None:
+            value = check_status(managed.status(self._decode(raw), children), managed.status)
         await self._write_status(ctx, owner, value, summary)
         return result
 
-    def _default(self, obj: T) -> None:
-        """Fill in what a webhook would have, where none is served; the spec itself stays."""
+    def _decode(self, raw: bytes) -> T:
+        """Decode the object, and fill in what a webhook would have, where none is served.
+
+        Each function gets an object of its own: what one changes in it, no other sees.
+        """
+        obj = self._managed.kind.decode(raw)
         for fill in self._managed.default:
             try:
                 fill(obj)
             except Exception as error:
                 raise Refused("DefaultFailed", describe(error)) from error
+        return obj
 
-    def _validate(self, key: NamespacedName, obj: T) -> None:
-        if self._managed.validate:
-            verdict = judge(self._managed.validate, obj, self._accepted.get(key))
-            if verdict.refusals:
-                # The sentences are for the user; where they were raised tells nothing more.
-                raise Refused("Invalid", verdict.message)
-            self._accepted[key] = obj
+    def _validate(self, key: NamespacedName, raw: bytes) -> None:
+        if not self._managed.validate:
+            return
+        accepted = self._accepted.get(key)
+        old = None if accepted is None else self._decode(accepted)
+        try:
+            verdict = judge(self._managed.validate, self._decode(raw), old)
+        except Exception as error:
+            # It is a function of the object alone: called again, it would fail again.
+            raise Refused("ValidateFailed", describe(error)) from error
+        if verdict.refusals:
+            # The sentences are for the user; where they were raised tells nothing more.
+            raise Refused("Invalid", verdict.message)
+        self._accepted[key] = raw
 
-    def _build_desired(self, owner: Object, obj: T) -> list[Object]:
+    def _build_desired(self, owner: Object, raw: bytes) -> list[Object]:
         managed = self._managed
+        obj = self._decode(raw)
         if managed.desired is None:
             return []
         try:
-            wanted = list(managed.desired(obj))
+            wanted = list_children(managed.desired(obj), managed.desired)
         except Exception as error:
             # It is a function of the object alone: called again, it would fail again.
             raise Refused("DesiredFailed", describe(error)) from error
-        return build_children(
-            owner,
-            wanted,
-            managed.owns,
-            manager=self._operator,
-            owner_namespaced=managed.resource.namespaced,
-        )
+        try:
+            return build_children(
+                owner,
+                wanted,
+                managed.owns,
+                manager=self._operator,
+                owner_namespaced=managed.resource.namespaced,
+            )
+        except TerminalError as error:
+            raise Refused("InvalidChild", f"{error} ({locate(managed.desired)})") from None
+
+    def _blame(self, failure: Exception) -> Exception:
+        """Say of a child that the server finds faulty which function desires it."""
+        faulty = isinstance(failure, Invalid | BadRequest | InternalError)
+        if not isinstance(failure, APIError) or not faulty or self._managed.desired is None:
+            return failure
+        message = f"{failure.message} ({locate(self._managed.desired)})"
+        return type(failure)(message, failure.details, failure.code, failure.reason)
 
     def _read_live(self, ctx: Context, owner: Object, desired: list[Object]) -> list[Object]:
         """Read what the owner owns, and what has the name of a desired child."""
@@ -234,10 +291,13 @@ class KindReconciler(Generic[T]):
         return Children(present, find)
 
     def _summarise(self, desired: list[Object], children: Children, steps: list[Step]) -> Summary:
-        if len(children) < len(desired):
-            waiting = "; ".join(str(step) for step in steps) or "a child does not exist yet"
-            return Summary(Progress.IN_PROGRESS, "ChildrenNotReady", waiting)
-        return Summary.of(children.readiness())
+        readiness = children.readiness()
+        held = [step for step in steps if step.action is Action.HOLD]
+        if len(children) < len(desired) or held:
+            waiting = "; ".join(map(str, held or steps)) or "a child does not exist yet"
+            if readiness.progress is not Progress.FAILED:
+                return Summary(Progress.IN_PROGRESS, "ChildrenNotReady", waiting)
+        return Summary.of(readiness)
 
     async def _report_failure(self, ctx: Context, owner: Object, error: Exception) -> None:
         """Say in the status why an object failed; a few races are not worth a word.

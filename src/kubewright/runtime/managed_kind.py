@@ -13,9 +13,11 @@ from kubewright.runtime.child_kind import ChildKind
 from kubewright.runtime.children import Children
 from kubewright.runtime.context import Context
 from kubewright.runtime.event_stream import EventStream
+from kubewright.runtime.gate import Gate
 from kubewright.runtime.read import Readable
 from kubewright.runtime.result import Result
 from kubewright.runtime.status import StatusValue
+from kubewright.runtime.user_function import check_is_plain
 from kubewright.runtime.validation import (
     DefaultFunction,
     ValidateDeleteFunction,
@@ -58,12 +60,12 @@ class CustomKind(Protocol[T_co]):
         ...
 
 
-DesiredFunction: TypeAlias = Callable[[T], Iterable[Object]]
+DesiredFunction: TypeAlias = Callable[[T], Iterable[Object | Gate]]
 ReconcileFunction: TypeAlias = Callable[[T, Context], Awaitable[Result | None]]
 FinalizeFunction: TypeAlias = Callable[[T, Context], Awaitable[Result | None]]
 StatusFunction: TypeAlias = Callable[[T, Children], StatusValue]
 
-DesiredT = TypeVar("DesiredT", bound=Iterable[Object])
+DesiredT = TypeVar("DesiredT", bound=Iterable[Object | Gate])
 StatusT = TypeVar("StatusT", bound=StatusValue)
 
 
@@ -102,6 +104,8 @@ class ManagedKind(Generic[T]):
     watches: list[Watch] = field(default_factory=list)
     filter_changes: ChangeFilter | None = None
     sources: list[EventStream] = field(default_factory=list)
+    ordered_deletion: bool = False
+    """Whether children go in the reverse order of their gates when the object is deleted."""
 
     @property
     def resource(self) -> Resource:
@@ -113,12 +117,19 @@ class ManagedKind(Generic[T]):
         """Tell whether there is a function that a controller would run."""
         return any((self.desired, self.reconcile, self.finalize, self.status))
 
+    @property
+    def needs_finalizer(self) -> bool:
+        """Tell whether something is to be done before an object of the kind may end."""
+        return self.finalize is not None or self.ordered_deletion
+
     def set(self, role: str, function: Callable[..., Any]) -> None:
         """Give the kind its function of a role.
 
         Raises:
-            ConfigurationError: it has one already.
+            ConfigurationError: it has one already, or the function is async where it must be pure.
         """
+        if role in ("desired", "status"):
+            check_is_plain(role, function)
         if getattr(self, role) is not None:
             raise ConfigurationError(
                 f"{self.resource.kind} has two @operator.{role} functions: make them one"

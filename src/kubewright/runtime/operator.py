@@ -13,7 +13,7 @@ from kubewright.api.errors import ConfigurationError, NotFound, Timeout
 from kubewright.api.resource import Object, Resource
 from kubewright.client.client import Client
 from kubewright.client.clock import Clock, SystemClock
-from kubewright.runtime.child_kind import ChildKind
+from kubewright.runtime.child_kind import ChildKind, map_to_kept_owner
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.conversion import Conversions
 from kubewright.runtime.event_stream import EventStream, OpenStream
@@ -31,6 +31,7 @@ from kubewright.runtime.managed_kind import (
 from kubewright.runtime.manager import Manager
 from kubewright.runtime.read import Readable
 from kubewright.runtime.readiness import Progress, compute_readiness
+from kubewright.runtime.user_function import check_is_plain
 from kubewright.runtime.validation import (
     DefaultFunction,
     ValidateDeleteFunction,
@@ -42,7 +43,7 @@ CONVERT_PATH = "/convert"
 """Where conversion webhooks are served."""
 
 U = TypeVar("U", bound=CustomObject)
-F = TypeVar("F")
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Operator:
@@ -57,11 +58,22 @@ class Operator:
 
     `name` is the field manager of all that is applied, the source of Events, and part of the
     finalizer. Keep it: children are recognised by it.
+
+    `workers` objects of a kind are in work at once. An awaited function that takes longer than
+    `reconcile_timeout` is cancelled and called again later, since it would keep its worker from all
+    other objects; None lets it take as long as it likes.
     """
 
-    def __init__(self, name: str, *, workers: int = 4) -> None:
+    def __init__(
+        self,
+        name: str,
+        *,
+        workers: int = 4,
+        reconcile_timeout: timedelta | None = timedelta(minutes=10),
+    ) -> None:
         self.name = name
         self._workers = workers
+        self._reconcile_timeout = reconcile_timeout
         self._kinds: dict[Resource, ManagedKind[Any]] = {}
         self._versions: dict[Resource, CustomKind[Any]] = {}
         self.conversions = Conversions()
@@ -78,12 +90,14 @@ class Operator:
         owns: Sequence[Resource | ChildKind],
         reads: Sequence[Readable] = (),
         watches: Sequence[Watch] = (),
+        ordered_deletion: bool = False,
     ) -> DesiredDecorator[T]:
         """Register the function that yields what should exist for an object.
 
         It must be pure: no I/O, no clock, no randomness. Its children get an owner reference, their
         owner's namespace and the managed-by label; those that it no longer yields are deleted.
-        What it raises stalls the object until it changes.
+        What it raises stalls the object until it changes. A `Gate` among the children holds back
+        those after it until those before it are ready.
 
         Arguments:
             kind: the custom resource class.
@@ -91,9 +105,16 @@ class Operator:
                 The list must not shrink while such children exist: they are only looked for here.
             reads: kinds that the status function finds in their stores; a `Read` holds a part.
             watches: further objects whose changes wake objects of this kind.
+            ordered_deletion: when an object is deleted, delete its children in the reverse order of
+                the gates, each stage after the next is gone. The object keeps a finalizer until
+                then. Else they are collected after it, in no order.
+
+        Raises:
+            ConfigurationError: the function is async, or the kind has one already.
         """
         managed = self._managed(kind)
         managed.own(owns)
+        managed.ordered_deletion = ordered_deletion
         return self._register(managed, "desired", reads, watches)
 
     def reconcile(
@@ -143,7 +164,7 @@ class Operator:
         be pure: the webhook asks it before a write is stored, and the controller before it works
         on an object, for a webhook may be absent. A refused object is stalled until it changes.
         """
-        return self._append(self._managed(kind).validate)
+        return self._append(self._managed(kind).validate, "validate")
 
     def validate_delete(
         self, kind: CustomKind[T]
@@ -153,7 +174,7 @@ class Operator:
         It gets the object and raises ValueError with a sentence to keep it. What it yields or
         returns are warnings.
         """
-        return self._append(self._managed(kind).validate_delete)
+        return self._append(self._managed(kind).validate_delete, "validate_delete")
 
     def default(self, kind: CustomKind[T]) -> Callable[[DefaultFunction[T]], DefaultFunction[T]]:
         """Register a function that fills in what a user left out, in the object that it gets.
@@ -163,7 +184,7 @@ class Operator:
         be absent; it never writes that into the spec. Constants belong in the model: the API server
         fills them in by itself.
         """
-        return self._append(self._managed(kind).default)
+        return self._append(self._managed(kind).default, "default")
 
     def convert(
         self, source: CustomKind[T], target: CustomKind[U]
@@ -308,8 +329,9 @@ class Operator:
         return list(chosen.values())
 
     @staticmethod
-    def _append(functions: list[F]) -> Callable[[F], F]:
+    def _append(functions: list[F], role: str) -> Callable[[F], F]:
         def register(function: F) -> F:
+            check_is_plain(role, function)
             functions.append(function)
             return function
 
@@ -331,13 +353,20 @@ class Operator:
         return register
 
     def _build_controller(self, managed: ManagedKind[Any]) -> Controller:
-        reconciler = KindReconciler(self.name, managed)
+        reconciler = KindReconciler(self.name, managed, timeout=self._reconcile_timeout)
+        kept = [child.resource for child in managed.owns.values() if child.is_kept]
+        # Kept children have no owner reference that would wake their owner.
+        wake = map_to_kept_owner(managed.resource)
         return Controller(
             self.name if len(self._reconciled()) == 1 else f"{self.name}-{managed.resource.plural}",
             managed.resource,
             reconciler.reconcile,
             owns=[child.resource for child in managed.owns.values()],
-            watches=[*managed.watches, *reconciler.watch_strangers()],
+            watches=[
+                *managed.watches,
+                *reconciler.watch_strangers(),
+                *(Watch(resource, wake) for resource in kept),
+            ],
             reads=managed.reads,
             changes=managed.filter_changes or is_any_change,
             sources=managed.sources,

@@ -4,6 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from kubewright.testing import plugin
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Load our own plugin also where the installed metadata are older than its entry point."""
+    if not config.pluginmanager.hasplugin("kubewright"):
+        config.pluginmanager.register(plugin, "kubewright")
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Let the acceptance tests run on the real control plane."""

@@ -1,6 +1,10 @@
 """Testing: clusters for tests, faults between a client and its server, time under control.
 
+- `Cluster`: an API server for one test, in memory (`embedded_cluster`) or a namespace of a real one
+  (`cluster_at`); as fixtures `cluster` and `real_cluster` of the pytest plugin.
 - `Faults`, applied by `FaultyTransport` in this process or by `FaultProxy` to any other.
+- `FakeClock`: time that stands until a test moves it.
+- `eventually`, `consistently`: wait for a state, with what was last seen in the message.
 """
 
 from __future__ import annotations
@@ -10,20 +14,45 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from kubewright.testing.call import Call
+    from kubewright.testing.cluster import Cluster, cluster_at, embedded_cluster
+    from kubewright.testing.fake_clock import FakeClock
     from kubewright.testing.fault_proxy import FaultProxy
     from kubewright.testing.faults import Faults, Hit
     from kubewright.testing.faulty_transport import FaultyTransport
+    from kubewright.testing.polling import consistently, eventually
+    from kubewright.testing.real_server import find_binaries, serve_kube_apiserver
     from kubewright.testing.rule import Match, Rule
     from kubewright.testing.traffic import Traffic
 
-__all__ = ["Call", "FaultProxy", "Faults", "FaultyTransport", "Hit", "Match", "Rule", "Traffic"]
+__all__ = [
+    "Call",
+    "Cluster",
+    "FakeClock",
+    "FaultProxy",
+    "Faults",
+    "FaultyTransport",
+    "Hit",
+    "Match",
+    "Rule",
+    "Traffic",
+    "cluster_at",
+    "consistently",
+    "embedded_cluster",
+    "eventually",
+    "find_binaries",
+    "serve_kube_apiserver",
+]
 
 # Names load at first use: pytest loads the plugin of this room in every run, also for others.
 _MODULES = {
     "call": ("Call",),
+    "cluster": ("Cluster", "cluster_at", "embedded_cluster"),
+    "fake_clock": ("FakeClock",),
     "fault_proxy": ("FaultProxy",),
     "faults": ("Faults", "Hit"),
     "faulty_transport": ("FaultyTransport",),
+    "polling": ("consistently", "eventually"),
+    "real_server": ("find_binaries", "serve_kube_apiserver"),
     "rule": ("Match", "Rule"),
     "traffic": ("Traffic",),
 }

@@ -90,9 +90,9 @@ def build_deployment(pool: Pool) -> Object:
     }
 
 
-def build_operator(name: str = "pool-operator") -> Operator:
+def build_operator(name: str = "pool-operator", *, workers: int = 4) -> Operator:
     """Build an operator of pools; each call is a process that knows nothing yet."""
-    operator = Operator(name)
+    operator = Operator(name, workers=workers)
 
     @operator.desired(Pool, owns=[builtin.CONFIG_MAP, builtin.SERVICE, builtin.DEPLOYMENT])
     def children(pool: Pool) -> Iterable[Object]:

@@ -26,6 +26,7 @@ from kubewright.client.watch import EventReader, WatchEvent
 
 PAGE_SIZE = 500
 WATCH_TIMEOUT = timedelta(minutes=5)
+MAX_IN_FLIGHT = 32
 
 _MAX_RETRIES = 5
 _MAX_RETRY_SECONDS = 10
@@ -49,11 +50,13 @@ class Client:
         field_manager: str = "kubewright",
         user_agent: str = "",
         clock: Clock | None = None,
+        max_in_flight: int = MAX_IN_FLIGHT,
     ) -> None:
         self.transport = transport
         self.field_manager = field_manager
         self.mapper = RESTMapper(lambda path: self.request("GET", path))
         self._clock = clock or SystemClock()
+        self._slots = asyncio.Semaphore(max_in_flight)
         self._warnings = WarningLog()
         self._headers = {
             "Accept": requests.JSON,
@@ -453,9 +456,14 @@ class Client:
         headers = {**self._headers, **request.headers}
         if request.content_type:
             headers["Content-Type"] = request.content_type
-        response = await self.transport.request(
-            request.method, request.path, query=request.query, headers=headers, body=request.body
-        )
+        async with self._slots:
+            response = await self.transport.request(
+                request.method,
+                request.path,
+                query=request.query,
+                headers=headers,
+                body=request.body,
+            )
         self._warnings.tell(request.method, request.path, response.headers)
         return response
 

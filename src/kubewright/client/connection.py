@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kubewright.client.client import Client
+from kubewright.client.client import MAX_IN_FLIGHT, Client
 from kubewright.client.clock import Clock, SystemClock
 from kubewright.client.credentials import Credentials, StaticCredentials, TokenFile
 from kubewright.client.exec_plugin import ExecPlugin
@@ -16,6 +16,7 @@ def connect(
     field_manager: str = "kubewright",
     user_agent: str = "",
     clock: Clock | None = None,
+    max_in_flight: int = MAX_IN_FLIGHT,
 ) -> Client:
     """Build a client for a configuration; it connects at its first request. Close it at the end."""
     clock = clock or SystemClock()
@@ -26,7 +27,13 @@ def connect(
         impersonation=config.user.impersonation,
         proxy=config.proxy,
     )
-    return Client(transport, field_manager=field_manager, user_agent=user_agent, clock=clock)
+    return Client(
+        transport,
+        field_manager=field_manager,
+        user_agent=user_agent,
+        clock=clock,
+        max_in_flight=max_in_flight,
+    )
 
 
 def build_credentials(user: User, clock: Clock) -> Credentials:

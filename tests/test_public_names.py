@@ -24,6 +24,7 @@ ROOMS = (
     "kubewright.runtime",
     "kubewright.telemetry",
     "kubewright.testing",
+    "kubewright.webhook",
 )
 FROZEN = Path(__file__).parent / "public_names.txt"
 

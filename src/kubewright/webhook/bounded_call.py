@@ -61,7 +61,7 @@ def _tell_hanging(thread: threading.Thread, seconds: float) -> str:
     frame = sys._current_frames().get(thread.ident or 0)
     place = describe_frame(frame) if frame is not None else ""
     where = f": after that it was at {place}" if place else ""
-    return f"no answer within {seconds:g} s{where}"
+    return f"no answer within {seconds:.1f} s{where}"
 
 
 def _run(

@@ -120,10 +120,10 @@ def _decode(body: bytes, review: type[_T], api_version: str, kind: str) -> _T:
             )
         decoded = msgspec.json.decode(body, type=review)
     except msgspec.DecodeError as error:
-        raise BadRequest(f"the body is not a {kind}: {error}") from error
+        raise BadRequest(f"the body is no {kind}: {error}") from error
     except RecursionError as error:
-        raise BadRequest(f"the body is not a {kind}: it is nested too deeply") from error
+        raise BadRequest(f"the body is no {kind}: it is nested too deeply") from error
     request: Any = decoded.request  # type: ignore[attr-defined]  # both reviews have one
     if not request.uid:
-        raise BadRequest(f"the body is not a {kind} that can be answered: request.uid is empty")
+        raise BadRequest(f"the body is no {kind} that can be answered: request.uid is empty")
     return decoded

@@ -7,6 +7,7 @@ A tour, in the order in which one meets things:
 - `Operator` (kubewright.runtime): say what should exist for each object, as a pure function.
 - `ChildKind`, `Gate`: how its children are treated, and in which order they come.
 - `Children`, `Context`, `Result`, `Watch`: what those functions see, use and answer.
+- `BlockingContext`: what a plain `def` gets in place of a `Context`; it runs in a thread.
 - `TerminalError`: raised to say that nothing helps until the object changes.
 - `Client`, `KubeConfig`, `connect` (kubewright.client): talk to an API server directly.
 - `Controller`, `Manager`: the layer below `Operator`, for what it does not cover.
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     )
     from kubewright.client import Client, KubeConfig, connect
     from kubewright.runtime import (
+        BlockingContext,
         ChildKind,
         Children,
         Context,
@@ -60,13 +62,14 @@ _ROOMS = {
     ),
     "kubewright.client": ("Client", "KubeConfig", "connect"),
     "kubewright.runtime": (
-        *("ChildKind", "Children", "Context", "Controller", "Gate", "Manager", "Operator"),
-        *("Result", "Watch", "map_to_controller", "map_to_label"),
+        *("BlockingContext", "ChildKind", "Children", "Context", "Controller", "Gate", "Manager"),
+        *("Operator", "Result", "Watch", "map_to_controller", "map_to_label"),
     ),
 }
 _ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names}
 
 __all__ = [
+    "BlockingContext",
     "ChildKind",
     "Children",
     "Client",

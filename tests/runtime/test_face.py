@@ -11,6 +11,7 @@ import kubewright.runtime
 def test_the_public_names_are_these() -> None:
     assert kubewright.runtime.__all__ == [
         "Attempt",
+        "BlockingContext",
         "ChildKind",
         "Children",
         "Context",
@@ -31,6 +32,7 @@ def test_the_public_names_are_these() -> None:
         "Readiness",
         "ReadinessCheck",
         "Reconcile",
+        "ReconcileCancelled",
         "ReconcileTimeout",
         "Result",
         "Runnable",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from kubewright.runtime.attempt import Attempt, Outcome, Trigger, Write, current_attempt
+    from kubewright.runtime.blocking import BlockingContext, ReconcileCancelled
     from kubewright.runtime.child_kind import ChildKind
     from kubewright.runtime.children import Children
     from kubewright.runtime.context import Context
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Attempt",
+    "BlockingContext",
     "ChildKind",
     "Children",
     "Context",
@@ -56,6 +58,7 @@ __all__ = [
     "Readiness",
     "ReadinessCheck",
     "Reconcile",
+    "ReconcileCancelled",
     "ReconcileTimeout",
     "Result",
     "Runnable",
@@ -77,6 +80,7 @@ __all__ = [
 # Names load at first use: whoever needs one module of the runtime does not wait for the others.
 _MODULES = {
     "attempt": ("Attempt", "Outcome", "Trigger", "Write", "current_attempt"),
+    "blocking": ("BlockingContext", "ReconcileCancelled"),
     "child_kind": ("ChildKind",),
     "children": ("Children",),
     "context": ("Context",),

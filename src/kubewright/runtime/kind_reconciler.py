@@ -20,6 +20,7 @@ from kubewright.api.errors import (
 from kubewright.api.resource import NamespacedName, Object, Resource
 from kubewright.cache.entry import Entry
 from kubewright.runtime.applied_memory import AppliedMemory
+from kubewright.runtime.blocking import adapt
 from kubewright.runtime.child_kind import ChildKey, build_children, child_key
 from kubewright.runtime.children import Children
 from kubewright.runtime.context import Context
@@ -50,6 +51,7 @@ from kubewright.runtime.status import (
     ensure_status,
     steady_message,
 )
+from kubewright.runtime.thread_pool import THREADS, ThreadPool
 from kubewright.runtime.user_function import call, check_status, list_children, locate
 from kubewright.runtime.validation import judge
 from kubewright.runtime.watch import Watch
@@ -70,11 +72,19 @@ class KindReconciler(Generic[T]):
     """
 
     def __init__(
-        self, operator: str, managed: ManagedKind[T], *, timeout: timedelta | None = None
+        self,
+        operator: str,
+        managed: ManagedKind[T],
+        *,
+        timeout: timedelta | None = None,
+        threads: ThreadPool | None = None,
     ) -> None:
         self._operator = operator
         self._managed = managed
         self._timeout = timeout
+        threads = ThreadPool(operator, THREADS) if threads is None else threads
+        self._act = managed.reconcile and adapt(managed.reconcile, threads)
+        self._clean_up = managed.finalize and adapt(managed.finalize, threads)
         self._memory = AppliedMemory()
         self._failures: dict[NamespacedName, int] = {}
         self._uids: dict[NamespacedName, str] = {}
@@ -130,9 +140,9 @@ class KindReconciler(Generic[T]):
         managed = self._managed
         if not has_finalizer(owner, self.finalizer):
             return None
-        if managed.finalize is not None:
+        if self._clean_up is not None:
             obj = managed.kind.decode(raw)
-            result = await call(managed.finalize, obj, ctx, self._timeout)
+            result = await call(self._clean_up, obj, ctx, self._timeout)
             if result is not None:
                 return result
         if managed.ordered_deletion and await self._delete_children(ctx, owner):
@@ -171,8 +181,8 @@ class KindReconciler(Generic[T]):
             failures = [self._blame(failure) for failure in outcome.failures]
             raise ExceptionGroup("children were refused", failures)
         result = None
-        if managed.reconcile is not None:
-            result = await call(managed.reconcile, self._decode(raw), ctx, self._timeout)
+        if self._act is not None:
+            result = await call(self._act, self._decode(raw), ctx, self._timeout)
         children = self._view(ctx, owner, desired, live, outcome)
         summary = self._summarise(desired, children, steps)
         value: StatusValue = {}

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any, Generic, Protocol, TypeAlias, TypeVar
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar, overload
 
 from kubewright.api.errors import ConfigurationError
 from kubewright.api.metadata import ObjectMeta
 from kubewright.api.resource import GroupVersionKind, Object, Resource
+from kubewright.runtime.blocking import BlockingContext
 from kubewright.runtime.child_kind import ChildKind
 from kubewright.runtime.children import Children
 from kubewright.runtime.context import Context
@@ -61,8 +62,10 @@ class CustomKind(Protocol[T_co]):
 
 
 DesiredFunction: TypeAlias = Callable[[T], Iterable[Object | Gate]]
-ReconcileFunction: TypeAlias = Callable[[T, Context], Awaitable[Result | None]]
-FinalizeFunction: TypeAlias = Callable[[T, Context], Awaitable[Result | None]]
+AsyncFunction: TypeAlias = Callable[[T, Context], Awaitable[Result | None]]
+BlockingFunction: TypeAlias = Callable[[T, BlockingContext], Result | None]
+ReconcileFunction: TypeAlias = AsyncFunction[T] | BlockingFunction[T]
+FinalizeFunction: TypeAlias = AsyncFunction[T] | BlockingFunction[T]
 StatusFunction: TypeAlias = Callable[[T, Children], StatusValue]
 
 DesiredT = TypeVar("DesiredT", bound=Iterable[Object | Gate])
@@ -75,6 +78,16 @@ class DesiredDecorator(Protocol[T]):
     def __call__(self, function: Callable[[T], DesiredT], /) -> Callable[[T], DesiredT]:
         """Register the function."""
         ...
+
+
+class ReconcileDecorator(Protocol[T]):
+    """Registers a function, async or blocking, and returns it with the type that it has."""
+
+    @overload
+    def __call__(self, function: AsyncFunction[T], /) -> AsyncFunction[T]: ...
+
+    @overload
+    def __call__(self, function: BlockingFunction[T], /) -> BlockingFunction[T]: ...
 
 
 class StatusDecorator(Protocol[T]):

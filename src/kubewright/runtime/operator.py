@@ -22,15 +22,15 @@ from kubewright.runtime.managed_kind import (
     CustomKind,
     CustomObject,
     DesiredDecorator,
-    FinalizeFunction,
     ManagedKind,
-    ReconcileFunction,
+    ReconcileDecorator,
     StatusDecorator,
     T,
 )
 from kubewright.runtime.manager import Manager
 from kubewright.runtime.read import Readable
 from kubewright.runtime.readiness import Progress, compute_readiness
+from kubewright.runtime.thread_pool import THREADS, ThreadPool
 from kubewright.runtime.user_function import check_is_plain
 from kubewright.runtime.validation import (
     DefaultFunction,
@@ -61,7 +61,8 @@ class Operator:
 
     `workers` objects of a kind are in work at once. An awaited function that takes longer than
     `reconcile_timeout` is cancelled and called again later, since it would keep its worker from all
-    other objects; None lets it take as long as it likes.
+    other objects; None lets it take as long as it likes. Of blocking functions, which run in
+    threads, `threads` run at once, of all kinds together; what waits for one keeps its worker.
     """
 
     def __init__(
@@ -69,10 +70,12 @@ class Operator:
         name: str,
         *,
         workers: int = 4,
+        threads: int = THREADS,
         reconcile_timeout: timedelta | None = timedelta(minutes=10),
     ) -> None:
         self.name = name
         self._workers = workers
+        self._threads = threads
         self._reconcile_timeout = reconcile_timeout
         self._kinds: dict[Resource, ManagedKind[Any]] = {}
         self._versions: dict[Resource, CustomKind[Any]] = {}
@@ -124,8 +127,11 @@ class Operator:
         owns: Sequence[Resource | ChildKind] = (),
         reads: Sequence[Readable] = (),
         watches: Sequence[Watch] = (),
-    ) -> Callable[[ReconcileFunction[T]], ReconcileFunction[T]]:
-        """Register what a pure function cannot say; it is awaited after the children are applied.
+    ) -> ReconcileDecorator[T]:
+        """Register what a pure function cannot say; it is called after the children are applied.
+
+        An `async def` is awaited on the event loop and gets a `Context`; it must not block. A plain
+        `def` may block: it runs in a thread and gets a `BlockingContext`.
 
         It raises to say how it failed (see `Controller`), and may return a `Result` to be called
         again. It must be able to run any number of times.
@@ -134,8 +140,8 @@ class Operator:
         managed.own(owns)
         return self._register(managed, "reconcile", reads, watches)
 
-    def finalize(self, kind: CustomKind[T]) -> Callable[[FinalizeFunction[T]], FinalizeFunction[T]]:
-        """Register what to do before a deleted object may end.
+    def finalize(self, kind: CustomKind[T]) -> ReconcileDecorator[T]:
+        """Register what to do before a deleted object may end; as `reconcile`, async or blocking.
 
         The object keeps a finalizer until the function returns None; a `Result` means that the work
         is not done yet and when to look again. Children need no such function: they are collected.
@@ -275,7 +281,8 @@ class Operator:
         Raises:
             ConfigurationError: two versions of one kind have functions for a controller.
         """
-        return [self._build_controller(managed) for managed in self._reconciled()]
+        threads = ThreadPool(self.name, self._threads)
+        return [self._build_controller(managed, threads) for managed in self._reconciled()]
 
     def add_to(self, manager: Manager) -> None:
         """Give the controllers to a manager."""
@@ -352,8 +359,10 @@ class Operator:
 
         return register
 
-    def _build_controller(self, managed: ManagedKind[Any]) -> Controller:
-        reconciler = KindReconciler(self.name, managed, timeout=self._reconcile_timeout)
+    def _build_controller(self, managed: ManagedKind[Any], threads: ThreadPool) -> Controller:
+        reconciler = KindReconciler(
+            self.name, managed, timeout=self._reconcile_timeout, threads=threads
+        )
         kept = [child.resource for child in managed.owns.values() if child.is_kept]
         # Kept children have no owner reference that would wake their owner.
         wake = map_to_kept_owner(managed.resource)

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 
+from kubewright.local.apiserver.converted_storage import ConvertedStorage
 from kubewright.local.apiserver.kind import ServedKind
 from kubewright.local.apiserver.registry import Registry
 from kubewright.local.apiserver.storage import ObjectStorage
@@ -47,10 +48,14 @@ class Backend:
             self._generation = self.registry.generation
         found = self._storages.get(id(kind))
         if found is None or found.kind is not kind:
-            since = self._served_since(kind)
-            found = ObjectStorage(self.store, kind, self.registry.storage_kind(kind), since)
-            self._storages[id(kind)] = found
+            found = self._storages[id(kind)] = self._build_storage(kind)
         return found
+
+    def _build_storage(self, kind: ServedKind) -> ObjectStorage:
+        since = self._served_since(kind)
+        if kind.webhook is not None:
+            return ConvertedStorage(self.store, kind, kind.webhook, since)
+        return ObjectStorage(self.store, kind, self.registry.storage_kind(kind), since)
 
     def _served_since(self, kind: ServedKind) -> int:
         """Return the revision at which a kind was first asked for, which no schema change spans."""

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from kubewright.api.resource import Object
 from kubewright.api.time import format_time
-from kubewright.local.apiserver.apply.apply import apply_object, track_update
+from kubewright.local.apiserver.apply.apply import apply_object, keep_managers, track_update
 from kubewright.local.apiserver.apply.managers import ManagerIdentity
-from kubewright.local.apiserver.exchange import encode_json
+from kubewright.local.apiserver.conversion import ConversionFailed
 from kubewright.local.apiserver.kind import ServedKind
+from kubewright.local.apiserver.kind_versions import KindVersions
 from kubewright.local.apiserver.options import WriteOptions
-from kubewright.local.apiserver.registry import Registry
 from kubewright.local.apiserver.rest.call import Call
-from kubewright.local.apiserver.schema.node import SchemaNode
-from kubewright.local.apiserver.storage import decode_json
 
 _EMPTY: dict[str, Object] = {}
 
@@ -23,31 +21,6 @@ def identify(call: Call, options: WriteOptions, subresource: str = "") -> Manage
     if not name:
         name = call.request.header("user-agent").partition("/")[0][:128] or "unknown"
     return ManagerIdentity(name, call.kind.resource.api_version, subresource)
-
-
-class KindVersions:
-    """The other versions of a kind, whose managers own fields under other names."""
-
-    def __init__(self, registry: Registry, kind: ServedKind) -> None:
-        self._registry = registry
-        self._kind = kind
-
-    def schema(self, api_version: str) -> SchemaNode | None:
-        """Return the schema of a version; None where it is not served any more."""
-        kind = self._find(api_version)
-        return None if kind is None else kind.schema
-
-    def convert(self, obj: Object, api_version: str) -> Object:
-        """Return the object in another version."""
-        kind = self._find(api_version)
-        if kind is None or obj.get("apiVersion") == api_version:
-            return obj
-        copy: Object = decode_json(encode_json(obj))
-        return kind.convert(copy) if kind.convert else {**copy, "apiVersion": api_version}
-
-    def _find(self, api_version: str) -> ServedKind | None:
-        group, _, version = api_version.rpartition("/")
-        return self._registry.find(group, version, self._kind.resource.plural)
 
 
 def versions_of(call: Call) -> KindVersions | None:
@@ -70,24 +43,38 @@ def empty_object(kind: ServedKind) -> Object:
     return known
 
 
-def track(
+async def track(
     call: Call, options: WriteOptions, live: Object | None, new: Object, subresource: str = ""
 ) -> Object:
-    """Return the new object with managedFields that say what the write changed."""
-    return track_update(
-        live,
-        new,
-        schema=call.kind.schema,
-        manager=identify(call, options, subresource),
-        now=format_time(call.backend.now()),
-        reset=call.kind.reset_fields.get(subresource, ()),
-        empty=empty_object(call.kind),
-        versions=versions_of(call),
-        is_custom=call.kind.is_custom,
-    )
+    """Return the new object with managedFields that say what the write changed.
+
+    Where the webhook of a kind fails, the managers stay as they were, and the write goes on.
+    """
+    manager = identify(call, options, subresource)
+    versions = versions_of(call)
+
+    def tracked() -> Object:
+        return track_update(
+            live,
+            new,
+            schema=call.kind.schema,
+            manager=manager,
+            now=format_time(call.backend.now()),
+            reset=call.kind.reset_fields.get(subresource, ()),
+            empty=empty_object(call.kind),
+            versions=versions,
+            is_custom=call.kind.is_custom,
+        )
+
+    if versions is None or call.kind.webhook is None:
+        return tracked()
+    try:
+        return await versions.resolve(tracked)
+    except ConversionFailed:
+        return keep_managers(live, new, manager)
 
 
-def apply(
+async def apply(
     call: Call, options: WriteOptions, live: Object | None, config: Object, subresource: str = ""
 ) -> Object:
     """Return the live object with a configuration applied.
@@ -97,7 +84,9 @@ def apply(
         BadRequest: the configuration is of another type.
         APIError: it does not fit the schema.
         Invalid: a custom object has a null where its schema allows none.
+        ConversionFailed: the webhook of a kind does not convert it.
     """
+    versions = versions_of(call)
 
     def complete(obj: Object) -> None:
         if call.kind.is_custom:
@@ -108,19 +97,24 @@ def apply(
             obj.clear()
             obj.update(decoded)
 
-    return apply_object(
-        live,
-        config,
-        schema=call.kind.schema,
-        manager=identify(call, options, subresource),
-        now=format_time(call.backend.now()),
-        force=bool(options.force),
-        default=complete,
-        reset=call.kind.reset_fields.get(subresource, ()),
-        empty=empty_object(call.kind),
-        versions=versions_of(call),
-        kind=call.kind.resource.kind,
-    )
+    def applied() -> Object:
+        return apply_object(
+            live,
+            config,
+            schema=call.kind.schema,
+            manager=identify(call, options, subresource),
+            now=format_time(call.backend.now()),
+            force=bool(options.force),
+            default=complete,
+            reset=call.kind.reset_fields.get(subresource, ()),
+            empty=empty_object(call.kind),
+            versions=versions,
+            kind=call.kind.resource.kind,
+        )
+
+    if versions is None or call.kind.webhook is None:
+        return applied()
+    return await versions.resolve(applied)
 
 
 def _refuse_nulls(call: Call, obj: Object) -> None:

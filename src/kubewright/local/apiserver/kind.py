@@ -15,6 +15,7 @@ from kubewright.api.errors import Cause
 from kubewright.api.resource import Object, Resource
 
 if TYPE_CHECKING:
+    from kubewright.local.apiserver.conversion import VersionConverter
     from kubewright.local.apiserver.schema.node import SchemaNode
 
 
@@ -166,6 +167,8 @@ class ServedKind:
     # Turns a stored object of another version into this one's; None where the versions are equal
     # but for their apiVersion.
     convert: Callable[[Object], Object] | None = None
+    # Converts in its place where the definition names a webhook, for which requests must wait.
+    webhook: VersionConverter | None = None
     deprecation_warning: str | None = None
     # Paths that a main or a status write may not own in managedFields, by subresource ("" = main).
     reset_fields: Mapping[str, tuple[tuple[str, ...], ...]] = field(default_factory=dict)

@@ -101,8 +101,8 @@ class APIServer:
     ) -> None:
         self.registry = Registry(with_definition_rules(builtin_kinds()))
         self.backend = Backend(store, self.registry, now=now, monotonic=monotonic, rng=rng)
-        self._webhooks = WebhookCaller(store)
-        always = builtin_plugins(self.backend, self._webhooks)
+        self.webhooks = WebhookCaller(store)
+        always = builtin_plugins(self.backend, self.webhooks)
         self.admission = Admission([NamespaceLifecycle(store), *always])
         for plugin in plugins:
             self.admission.add(plugin)
@@ -289,7 +289,7 @@ class APIServer:
         self.ready = False
         self.backend.hub.close()
         await self._nodes.close()
-        await self._webhooks.close()
+        await self.webhooks.close()
         self.store.close()
 
 

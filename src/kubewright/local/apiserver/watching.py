@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
 
+from kubewright.api.errors import APIError
 from kubewright.api.resource import Object
+from kubewright.local.apiserver.exchange import encode_json
 from kubewright.local.apiserver.kind import ServedKind
 from kubewright.local.apiserver.selectors import FieldSelector, LabelSelector
 from kubewright.local.apiserver.storage import ObjectStorage, decode_json, with_revision
-from kubewright.local.store import Change, Version, VersionedStore
+from kubewright.local.store import Change, Item, Version, VersionedStore
 
 Encode = Callable[[str, bytes, bool], bytes]
 """Turns an event's type and the object's JSON text into one frame; tells the stream's first."""
@@ -79,6 +81,18 @@ class Event:
     change: Change
     _views: dict[object, bytes] = field(default_factory=dict)
     _frames: dict[object, bytes] = field(default_factory=dict)
+    _learning: dict[bytes, asyncio.Lock] | None = None
+
+    @property
+    def is_deletion(self) -> bool:
+        """Tell whether the object is gone after the change."""
+        return self.change.version.value is None
+
+    @property
+    def is_creation(self) -> bool:
+        """Tell whether there was no object before the change."""
+        previous = self.change.previous
+        return previous is None or previous.value is None
 
     def current(self, storage: ObjectStorage) -> bytes | None:
         """The object after the change, in the kind's version; None where it was deleted."""
@@ -107,6 +121,31 @@ class Event:
         if found is None:
             found = self._frames[key] = encode()
         return found
+
+    async def learn(self, storage: ObjectStorage, *, both: bool) -> None:
+        """Let a webhook convert what a watch will show; once for all watches of the version.
+
+        `both` tells that a selection looks at the object before the change, too.
+
+        Raises:
+            StorageReadError: the webhook does not convert it.
+        """
+        if self._learning is None:
+            self._learning = {}
+        # Who is cancelled while it asks leaves the next one to ask again.
+        async with self._learning.setdefault(storage.head, asyncio.Lock()):
+            wanted = [] if self.is_deletion else [self.change.version]
+            if self.change.previous is not None and not self.is_creation:
+                wanted += [self.change.previous] if both or self.is_deletion else []
+            missing = [
+                version
+                for version in wanted
+                if not storage.is_plain(version)
+                and (version.revision, storage.head) not in self._views
+            ]
+            texts = await storage.texts([Item(self.change.key, v) for v in missing])
+            for version, text in zip(missing, texts, strict=True):
+                self._views[version.revision, storage.head] = text
 
     def _view(self, storage: ObjectStorage, version: Version) -> bytes:
         if storage.is_plain(version):
@@ -166,6 +205,18 @@ class Watcher:
             self.close()
         self._ready.set()
 
+    def show_state(self, items: Sequence[Item]) -> None:
+        """Queue an ADDED event for each item that is selected: what the watch begins with."""
+        for item in items:
+            raw = self.storage.convert(item.version)
+            if not self.selection or self.selection.matches(self.storage, item.key, raw):
+                self.show("ADDED", raw)
+
+    def fail(self, error: APIError) -> None:
+        """Queue an ERROR event and end the stream after it."""
+        self.push(build_frame("ERROR", encode_json(error.to_status())))
+        self.close()
+
     def show(self, kind: str, raw: bytes) -> None:
         """Queue an event that no one else sees; it counts for nothing against the limit."""
         self._queue.append(self._encode(kind, raw, not self._begun))
@@ -179,13 +230,21 @@ class Watcher:
 
     async def read(self, timeout: float) -> bytes:
         """Wait for frames and return all of them; empty after `timeout` seconds without any."""
-        if not self._queue and not self.closed:
-            self._ready.clear()
-            try:
-                async with asyncio.timeout(timeout):
-                    await self._ready.wait()
-            except TimeoutError:
-                return b""
+        if not self._queue and not self.closed and not await self._wait(timeout):
+            return b""
+        return self._take()
+
+    async def _wait(self, timeout: float) -> bool:
+        """Wait until there is something to read; tell whether it came in time."""
+        self._ready.clear()
+        try:
+            async with asyncio.timeout(timeout):
+                await self._ready.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    def _take(self) -> bytes:
         frames = b"".join(self._queue)
         self._queue.clear()
         self._size = 0
@@ -194,11 +253,11 @@ class Watcher:
     def _decide(self, event: Event) -> tuple[str, bytes | None]:
         """Return the event's type for this watch and the object to show; None for no event."""
         storage, selection = self.storage, self.selection
-        current, previous = event.current(storage), event.previous(storage)
+        current = event.current(storage)
         if not selection:
-            is_in, was_in = current is not None, previous is not None
+            is_in, was_in = current is not None, not event.is_creation
         else:
-            key = event.change.key
+            key, previous = event.change.key, event.previous(storage)
             is_in = current is not None and selection.matches(storage, key, current)
             was_in = previous is not None and selection.matches(storage, key, previous)
         if is_in:
@@ -262,6 +321,11 @@ class WatchHub:
             event = Event(change)
             for watcher in watchers:
                 watcher.offer(event)
+
+
+def build_frame(kind: str, raw: bytes) -> bytes:
+    """Build one line of a watch's stream."""
+    return b'{"type":"' + kind.encode() + b'","object":' + raw + b"}\n"
 
 
 def build_bookmark(kind: ServedKind, revision: int, *, initial_end: bool = False) -> Object:

@@ -197,7 +197,9 @@ def _check(answer: Object, uid: str) -> Object:
     Raises:
         WebhookFailed: it answers something else.
     """
-    response: Object = answer["response"]
+    response = answer.get("response")
+    if not isinstance(response, dict):
+        raise WebhookFailed("webhook response was absent")
     if answer.get("kind") != "AdmissionReview" or answer.get("apiVersion") != _VERSION:
         expected, found = f"{_VERSION}, Kind=AdmissionReview", answer.get("apiVersion")
         raise WebhookFailed(f"expected webhook response of {expected}, got {found}")

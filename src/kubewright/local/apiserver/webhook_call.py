@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -62,15 +63,13 @@ class WebhookCaller:
                 timeout=aiohttp.ClientTimeout(total=timeout),
             ) as response:
                 body = await response.read()
-                status = response.status
+                status, is_text = response.status, response.content_type.startswith("text/")
         except TimeoutError:
             raise WebhookFailed(f'Post "{endpoint.shown}": context deadline exceeded') from None
         except aiohttp.ClientError as error:
             raise WebhookFailed(f'Post "{endpoint.shown}": {_explain(error)}') from error
         if status >= 400:
-            raise WebhookFailed(
-                'an error on the server ("unknown") has prevented the request from succeeding'
-            )
+            raise WebhookFailed(_refusal(status, body.decode(errors="replace") if is_text else ""))
         return _decode(body)
 
     async def close(self) -> None:
@@ -157,11 +156,28 @@ def _explain(error: aiohttp.ClientError) -> str:
     return str(error) or type(error).__name__
 
 
+_REFUSALS = {
+    400: "the server rejected our request for an unknown reason",
+    401: "the server has asked for the client to provide credentials",
+    404: "the server could not find the requested resource",
+    405: "the server does not allow this method on the requested resource",
+    503: "the server is currently unable to handle the request",
+}
+
+
+def _refusal(status: int, text: str) -> str:
+    """Return the words of client-go for an answer that is no success."""
+    if status in _REFUSALS:
+        return _REFUSALS[status]
+    shown = json.dumps(text.strip() or "unknown", ensure_ascii=False)
+    return f"an error on the server ({shown}) has prevented the request from succeeding"
+
+
 def _decode(body: bytes) -> Object:
     try:
         answer = msgspec.json.decode(body)
     except msgspec.DecodeError as error:
         raise WebhookFailed(f"the answer is no JSON: {error}") from None
-    if not isinstance(answer, dict) or not isinstance(answer.get("response"), dict):
-        raise WebhookFailed("webhook response was absent")
+    if not isinstance(answer, dict):
+        raise WebhookFailed("the answer is no JSON object")
     return answer

@@ -120,12 +120,12 @@ def test_stored_versions_must_stay_until_migrated() -> None:
     assert [cause.field for cause in causes] == ["status.storedVersions[0]"]
 
 
-def test_conversion_webhooks_are_refused_by_name_where_they_would_be_called() -> None:
+def test_a_conversion_webhook_may_stand_with_one_version_or_several() -> None:
     webhook = {"clientConfig": {"url": "https://a.example"}, "conversionReviewVersions": ["v1"]}
     conversion = {"strategy": "Webhook", "webhook": webhook}
     assert faults(definition(conversion=conversion)) == {}
     two = definition(version(), version(name="v2", storage=False), conversion=conversion)
-    assert "conversion webhooks are not supported" in faults(two)["spec.conversion.strategy"]
+    assert faults(two) == {}
 
 
 def test_community_groups_need_an_approval() -> None:

@@ -147,6 +147,11 @@ def track_update(
     return result if live is None else restore_times(live, result)
 
 
+def keep_managers(live: Object | None, new: Object, manager: ManagerIdentity) -> Object:
+    """Return the new object with the managers that it had, for a write that cannot be tracked."""
+    return _with_managers(new, _decode_managers(live, new, manager))
+
+
 def restore_times(live: Object, new: Object) -> Object:
     """Return the live managedFields to an object that differs from it in their times alone.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -22,11 +22,14 @@ from kubewright.local.apiserver.kind import ServedKind
 from kubewright.local.apiserver.lazy_module import lazy_module
 from kubewright.local.apiserver.registry import Registry
 from kubewright.local.apiserver.storage import decode_json, key_prefix
+from kubewright.local.apiserver.webhook_call import WebhookCaller
 from kubewright.local.store import Change
 
 if TYPE_CHECKING:
-    from kubewright.local.apiserver.crd import custom_kinds
+    from kubewright.local.apiserver.crd import conversion_webhook, custom_kinds
+    from kubewright.local.apiserver.crd.structural_schema import StructuralSchema
 else:
+    conversion_webhook = lazy_module("kubewright.local.apiserver.crd.conversion_webhook")
     custom_kinds = lazy_module("kubewright.local.apiserver.crd.custom_kinds")
 
 logger = logging.getLogger(__name__)
@@ -49,6 +52,11 @@ class Server(Protocol):
     @property
     def backend(self) -> Backend:
         """The store and the clock."""
+        ...
+
+    @property
+    def webhooks(self) -> WebhookCaller:
+        """Asks webhooks."""
         ...
 
     async def handle(self, request: Request, user: User | None = None) -> Answer:
@@ -142,7 +150,13 @@ class DefinitionController:
         )
         if self._served.get(name) != essence:
             self._served[name] = essence
-            self._server.registry.set_custom(name, custom_kinds.custom_kinds(crd))
+            self._server.registry.set_custom(name, custom_kinds.custom_kinds(crd, self._webhook))
+
+    def _webhook(
+        self, crd: Object, schemas: Mapping[str, StructuralSchema]
+    ) -> conversion_webhook.ConversionWebhook:
+        ask, new_uid = self._server.webhooks.ask, self._server.backend.new_uid
+        return conversion_webhook.ConversionWebhook(crd, schemas, ask, new_uid)
 
     def _definitions(self) -> list[Object]:
         return [decode_json(item.value) for item in self._server.backend.store.scan(_PREFIX)]
@@ -161,6 +175,8 @@ class DefinitionController:
         store = self._server.backend.store
         prefix = key_prefix(crd["spec"]["group"], crd["spec"]["names"]["plural"])
         kinds = self._server.registry.custom(crd["metadata"]["name"])
+        # The stored version first: no webhook needs to be there for it.
+        kinds = tuple(sorted(kinds, key=lambda kind: kind.resource != kind.stored_as))
         for item in list(store.scan(prefix)):
             if not kinds:
                 # No version is served: there is nobody whose finalizers could be honoured.

@@ -37,21 +37,6 @@ def validate_conversion(conversion: Mapping[str, Any] | None) -> list[Cause]:
     return causes
 
 
-def refuse_webhook(spec: Mapping[str, Any]) -> list[Cause]:
-    """Refuse conversion by webhook where it would be needed: this server calls none.
-
-    With one version nothing is ever converted, and the webhook may stand there.
-    """
-    strategy = (spec.get("conversion") or {}).get("strategy")
-    if strategy != "Webhook" or len(spec.get("versions") or ()) < 2:
-        return []
-    detail = (
-        "conversion webhooks are not supported by this server: keep one version, or convert with "
-        'strategy "None"'
-    )
-    return [forbidden("spec.conversion.strategy", detail)]
-
-
 def _validate_client(config: Mapping[str, Any] | None, field: str) -> list[Cause]:
     if config is None:
         return [required(field, "required when strategy is set to Webhook")]

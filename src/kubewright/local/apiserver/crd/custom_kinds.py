@@ -8,6 +8,7 @@ from typing import Any
 from kubewright.api.conditions import is_condition_true
 from kubewright.api.resource import Object, Resource
 from kubewright.local.apiserver.builtin.definitions import resolve
+from kubewright.local.apiserver.conversion import VersionConverter
 from kubewright.local.apiserver.crd.custom_strategy import CustomStrategy, VersionRules
 from kubewright.local.apiserver.crd.expressions import compile_expressions
 from kubewright.local.apiserver.crd.json_path import JSONPath
@@ -25,26 +26,38 @@ from kubewright.local.apiserver.schema.node import compile_schema
 # In the order in which discovery of the real server lists them.
 _VERBS = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
 
+BuildConverter = Callable[[Object, Mapping[str, StructuralSchema]], VersionConverter]
+"""Builds what asks a definition's webhook, from the definition and the schemas of its versions."""
+
 
 def is_established(crd: Object) -> bool:
     """Tell whether the names of a definition were accepted, so that it is served."""
     return is_condition_true(crd, "Established")
 
 
-def custom_kinds(crd: Object) -> list[ServedKind]:
+def custom_kinds(crd: Object, build_webhook: BuildConverter | None = None) -> list[ServedKind]:
     """Build a `ServedKind` for each served version of an established definition.
 
     A definition whose names are not accepted yet serves nothing. Call it again whenever the
     definition changes: kinds are never changed in place. The definition must be valid and
-    defaulted (`validate_definition`, `default_definition`).
+    defaulted (`validate_definition`, `default_definition`). `build_webhook` is needed where its
+    conversion strategy is Webhook.
+
+    Raises:
+        ValueError: it is needed and missing.
     """
     if not is_established(crd):
         return []
     versions = crd["spec"]["versions"]
     schemas = {version["name"]: _schema_of(version) for version in versions}
     structural = {name: StructuralSchema(schema) for name, schema in schemas.items()}
+    webhook = None
+    if (crd["spec"].get("conversion") or {}).get("strategy") == "Webhook":
+        if build_webhook is None:
+            raise ValueError("this definition needs someone who asks its conversion webhook")
+        webhook = build_webhook(crd, structural)
     return [
-        _build_kind(crd, version, schemas[version["name"]], structural)
+        _build_kind(crd, version, schemas[version["name"]], structural, webhook)
         for version in versions
         if version.get("served")
     ]
@@ -64,6 +77,7 @@ def _build_kind(
     version: Mapping[str, Any],
     schema: Mapping[str, Any],
     structural: Mapping[str, StructuralSchema],
+    webhook: VersionConverter | None,
 ) -> ServedKind:
     names = crd["status"]["acceptedNames"]
     resource = _resource(crd, version["name"])
@@ -94,7 +108,8 @@ def _build_kind(
         scale=scale,
         is_custom=True,
         storage=_resource(crd, storage_version(crd)),
-        convert=build_converter(resource, storage_version(crd), structural),
+        convert=None if webhook else build_converter(resource, storage_version(crd), structural),
+        webhook=webhook,
         deprecation_warning=build_deprecation_warning(crd, version),
         reset_fields={"": (("status",),), "status": (("metadata",), ("spec",))}
         if rules.has_status

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from kubewright.api.conditions import is_condition_true
 from kubewright.api.errors import Cause
 from kubewright.api.resource import Object
-from kubewright.local.apiserver.crd.conversion_rules import refuse_webhook, validate_conversion
+from kubewright.local.apiserver.crd.conversion_rules import validate_conversion
 from kubewright.local.apiserver.crd.definition import show_versions, version_parts
 from kubewright.local.apiserver.crd.schema_rules import validate_schema
 from kubewright.local.apiserver.crd.version_rules import (
@@ -118,8 +118,7 @@ def _validate_spec(spec: Mapping[str, Any]) -> list[Cause]:
     for path, columns in version_parts(spec, "additionalPrinterColumns"):
         causes += validate_columns(columns, path)
     causes += validate_selectable_fields(spec)
-    causes += validate_conversion(spec.get("conversion"))
-    return causes or refuse_webhook(spec)
+    return causes + validate_conversion(spec.get("conversion"))
 
 
 def _validate_group(group: str) -> list[Cause]:

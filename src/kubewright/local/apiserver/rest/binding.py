@@ -30,7 +30,7 @@ async def bind(call: Call) -> Answer:
     target = binding.get("target") or {}
     _check_target(call, target)
 
-    def transform(pod: Object | None) -> Object:
+    async def transform(pod: Object | None) -> Object:
         assert pod is not None  # a binding creates nothing
         return _bound(call, pod, binding, target["name"])
 

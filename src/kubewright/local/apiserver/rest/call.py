@@ -10,6 +10,7 @@ from kubewright.api.metadata import decode_metadata
 from kubewright.api.resource import Object
 from kubewright.local.apiserver.admission import Admission
 from kubewright.local.apiserver.backend import Backend
+from kubewright.local.apiserver.conversion import ObjectNotDecodable
 from kubewright.local.apiserver.exchange import Request, Response
 from kubewright.local.apiserver.kind import ServedKind
 from kubewright.local.apiserver.negotiation import Media
@@ -52,13 +53,18 @@ class Call:
         info = replace(self.info, namespace=meta.namespace, name=meta.name)
         return replace(self, info=info)
 
-    def read(self) -> Stored:
+    async def read(self) -> Stored:
         """Read the object that the path names.
 
         Raises:
             NotFound: it is not there.
+            InternalError: it cannot be had in the version of the path.
         """
-        stored = self.storage.read(self.namespace, self.name)
+        try:
+            stored = await self.storage.get(self.namespace, self.name)
+        except ObjectNotDecodable as error:
+            key = self.storage.key(self.namespace, self.name).removeprefix("/registry")
+            raise error.to_internal(key) from error
         if stored is None:
             raise self.not_found()
         return stored

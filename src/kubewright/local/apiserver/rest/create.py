@@ -62,7 +62,7 @@ async def _create_once(call: Call, options: WriteOptions, obj: Object, *, tracke
     for field in _SERVERS_OWN:
         obj["metadata"].pop(field, None)
     if not tracked:
-        obj = track(call, options, None, obj)
+        obj = await track(call, options, None, obj)
     attributes = build_attributes(call, options, obj)
     await call.admission.mutate(attributes)
     obj = attributes.obj or obj
@@ -79,18 +79,19 @@ async def _create_once(call: Call, options: WriteOptions, obj: Object, *, tracke
     await call.admission.validate(attributes)
     if metadata.get("resourceVersion"):
         raise APIError("resourceVersion should not be set on objects to be created", None)
-    return _store(call, options, obj, name)
+    return await _store(call, options, obj, name)
 
 
-def _store(call: Call, options: WriteOptions, obj: Object, name: str) -> bytes:
+async def _store(call: Call, options: WriteOptions, obj: Object, name: str) -> bytes:
     key = call.storage.key(call.namespace, name)
     if options.dry_run:
-        if call.storage.read(call.namespace, name) is not None:
-            raise _exists(call, name)
         obj["metadata"].pop("resourceVersion", None)
-        return call.storage.encode(obj)
+        text = await call.storage.rehearse(obj)
+        if call.storage.stored_meta(key) is not None:
+            raise _exists(call, name)
+        return text
     try:
-        return call.storage.create(key, obj).raw
+        return (await call.storage.add(key, obj)).raw
     except KeyExists:
         raise _exists(call, name) from None
 
@@ -137,7 +138,7 @@ def _options(options: WriteOptions, kind: str) -> Object:
 def _exists(call: Call, name: str) -> AlreadyExists:
     resource = call.kind.resource
     error = AlreadyExists.of(resource.group, resource.plural, name)
-    existing = call.storage.read(call.namespace, name)
-    if existing is not None and existing.meta().is_deleting:
+    existing = call.storage.stored_meta(call.storage.key(call.namespace, name))
+    if existing is not None and existing.is_deleting:
         error.message = f"object is being deleted: {error.message}"
     return error

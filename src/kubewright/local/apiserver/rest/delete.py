@@ -33,7 +33,7 @@ async def delete(call: Call) -> Response:
     finalizers or its grace period.
     """
     options = read_delete_options(call)
-    call.read()
+    await call.read()
     obj, gone = await delete_object(call, options)
     if gone and not returns_object(call.kind):
         return call.answer_plain(200, encode_json(_success(call, obj)))
@@ -76,18 +76,18 @@ async def delete_object(call: Call, options: DeleteOptions) -> tuple[Object, boo
         APIError: admission refuses.
     """
     for _ in range(_ATTEMPTS):
-        current = call.read()
+        current = await call.read()
         obj = current.object()
         _check_preconditions(call, options, obj)
         await _admit(call, options, obj)
         try:
-            return _carry_out(call, options, current, obj)
+            return await _carry_out(call, options, current, obj)
         except (RevisionMismatch, KeyMissing):
             continue
     raise call.conflict(MODIFIED)
 
 
-def _carry_out(
+async def _carry_out(
     call: Call, options: DeleteOptions, current: Stored, obj: Object
 ) -> tuple[Object, bool]:
     _warn(call, options, obj)
@@ -95,7 +95,7 @@ def _carry_out(
     if plan.obj is not None:
         obj = plan.obj
         if not options.dry_run:
-            current = call.storage.update(current, obj)
+            current = await call.storage.replace(current, obj)
     if plan.remove and not options.dry_run:
         obj["metadata"]["resourceVersion"] = str(call.storage.delete(current))
     return obj, plan.remove
@@ -183,7 +183,7 @@ async def delete_collection(call: Call) -> Response:
     options = read_delete_options(call)
     selection = parse_list_options(call.request, watch=False)
     check_fields(call, selection)
-    page = read_page(call, selection)
+    page = await read_page(call, selection)
     for raw in page.items:
         one = call.named(raw)
         try:

@@ -33,7 +33,7 @@ async def evict(call: Call) -> Answer:
     if name and name != call.name:
         raise BadRequest("name in URL does not match name in Eviction object", None)
     deletion = _deletion(call, eviction, options)
-    pod = call.read().object()
+    pod = (await call.read()).object()
     if not _is_free(pod):
         await _spend(call, pod, deletion.dry_run)
     await delete_object(call, deletion)
@@ -128,7 +128,7 @@ async def _count(call: Call, budget: Object, pod: Object) -> None:
     own = replace(call, kind=kind, storage=call.backend.storage(kind), info=info)
     now = format_time(call.backend.now())
 
-    def transform(live: Object | None) -> Object:
+    async def transform(live: Object | None) -> Object:
         assert live is not None  # a status write creates nothing
         _check_budget(live)
         status = live["status"] = dict(live.get("status") or {})

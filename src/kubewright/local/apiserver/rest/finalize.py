@@ -16,7 +16,7 @@ async def finalize(call: Call) -> Answer:
     body = decode_body(call, options)
     check_name(call, body)
 
-    def transform(live: Object | None) -> Object:
+    async def transform(live: Object | None) -> Object:
         assert live is not None  # finalize creates nothing
         return {**body, "status": live.get("status") or {}}
 

@@ -18,4 +18,4 @@ async def get(call: Call) -> Response:
             raise APIError(str(error), None) from None
         if revision > call.backend.store.revision:
             raise too_large(revision, call.backend.store.revision)
-    return call.answer(200, call.read().raw)
+    return call.answer(200, (await call.read()).raw)

@@ -50,7 +50,7 @@ async def list_objects(call: Call) -> Response:
     """Answer with the selected objects."""
     options = parse_list_options(call.request, watch=False)
     check_fields(call, options)
-    return answer_list(call, read_page(call, options))
+    return answer_list(call, await read_page(call, options))
 
 
 def check_fields(call: Call, options: ListOptions) -> None:
@@ -74,13 +74,14 @@ def check_fields(call: Call, options: ListOptions) -> None:
         )
 
 
-def read_page(call: Call, options: ListOptions) -> Page:
+async def read_page(call: Call, options: ListOptions) -> Page:
     """Read the objects that the options ask for.
 
     Raises:
         BadRequest: the version or the continue token cannot be read.
         Expired: they are older than the history.
         Timeout: the version is not written yet.
+        StorageReadError: some of the objects cannot be had in the version of the path.
     """
     storage = call.storage
     scope = storage.scope(call.namespace)
@@ -100,8 +101,7 @@ def read_page(call: Call, options: ListOptions) -> Page:
         raise too_large(error.revision, error.current) from error
     page = Page([], found.revision)
     last = ""
-    for item in found.items:
-        raw = storage.convert(item.version)
+    for item, raw in zip(found.items, await storage.texts(found.items), strict=True):
         if selection and not selection.matches(storage, item.key, raw):
             continue
         if limit and len(page.items) == limit:

@@ -67,8 +67,12 @@ async def patch(call: Call) -> Response:
         change = _build_apply(call, options)
     else:
         run, body = build_patch(call, media_type)
+
+        async def patched(live: Object | None) -> Object:
+            return _patched(call, options, run, live, body)
+
         change = Change(
-            transform=lambda live: _patched(call, options, run, live, body),
+            transform=patched,
             options=options,
             subresource=call.info.subresource,
         )
@@ -83,11 +87,11 @@ def _build_apply(call: Call, options: WriteOptions) -> Change:
         raise BadRequest("error decoding YAML: metadata must be an object", None)
     subresource = call.info.subresource
 
-    def transform(live: Object | None) -> Object:
+    async def transform(live: Object | None) -> Object:
         version = metadata.get("resourceVersion")
         if live is not None and version and version != live["metadata"]["resourceVersion"]:
             raise call.conflict()
-        applied = apply(call, options, live, config, subresource)
+        applied = await apply(call, options, live, config, subresource)
         check_name(call, applied)
         check_namespace(call, applied)
         return applied

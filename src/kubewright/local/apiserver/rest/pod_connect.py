@@ -24,7 +24,7 @@ def build_exec_handler(proxy: NodeProxy) -> Handler:
     """Build the handler of …/pods/NAME/exec."""
 
     async def execute(call: Call) -> Answer:
-        pod = call.read().object()
+        pod = (await call.read()).object()
         container = choose_container(pod, call.request.param("container"))
         path = f"/exec/{call.namespace}/{call.name}/{container}"
         query = [("command", word) for word in call.request.query.get("command") or ()]
@@ -38,7 +38,7 @@ def build_forward_handler(proxy: NodeProxy) -> Handler:
     """Build the handler of …/pods/NAME/portforward."""
 
     async def forward(call: Call) -> Answer:
-        pod = call.read().object()
+        pod = (await call.read()).object()
         path = f"/portForward/{call.namespace}/{call.name}"
         return await _connect(call, proxy, pod, path, [], FORWARD_PROTOCOLS)
 
@@ -47,7 +47,7 @@ def build_forward_handler(proxy: NodeProxy) -> Handler:
 
 async def refuse_connect(call: Call) -> Answer:
     """Refuse by name what is not carried into pods, services and nodes."""
-    call.read()
+    await call.read()
     raise NotImplementedByServer(
         f"{call.info.resource_path} is not supported by this API server", None
     )

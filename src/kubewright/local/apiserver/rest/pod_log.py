@@ -25,7 +25,7 @@ def build_log_handler(proxy: NodeProxy) -> Handler:
     """Build the handler of GET …/pods/NAME/log."""
 
     async def read_log(call: Call) -> Answer:
-        pod = call.read().object()
+        pod = (await call.read()).object()
         query = _query(call)
         container = _container(call, pod)
         node = (pod.get("spec") or {}).get("nodeName")

@@ -49,7 +49,7 @@ ChangeScale = Callable[[Object], Object]
 
 async def get_scale(call: Call) -> Response:
     """Answer with the object's Scale."""
-    return _answer(call, call.read().object())
+    return _answer(call, (await call.read()).object())
 
 
 async def update_scale(call: Call) -> Response:
@@ -85,7 +85,7 @@ async def _write(call: Call, options: WriteOptions, change: ChangeScale) -> Resp
     mapping = _mapping(call)
     paths = _paths(call)
 
-    def transform(live: Object | None) -> Object:
+    async def transform(live: Object | None) -> Object:
         assert live is not None  # a scale creates nothing
         before = build_scale(call, live, strict=False)
         entries = live["metadata"].get("managedFields")

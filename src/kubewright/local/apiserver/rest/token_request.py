@@ -32,7 +32,7 @@ def build_token_handler(issuer: TokenIssuer) -> Handler:
         options = parse_write_options(call.request, "CreateOptions")
         body = decode_review(call, options, _GROUP, _KIND)
         spec = body.get("spec") or {}
-        account = call.read().object()
+        account = (await call.read()).object()
         seconds = spec.get("expirationSeconds") or _DEFAULT_SECONDS
         _check_seconds(seconds)
         bound = _find_bound(call, spec.get("boundObjectRef"))

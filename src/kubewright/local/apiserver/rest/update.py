@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from kubewright.api.errors import APIError, Cause, Invalid
@@ -26,7 +26,7 @@ _ATTEMPTS = 8
 _OPTIMISTIC = "metadata.resourceVersion"
 _NOT_STATE = frozenset({"metadata", "kind", "apiVersion"})
 
-Transform = Callable[[Object | None], Object]
+Transform = Callable[[Object | None], Awaitable[Object]]
 """Makes the object to store from the stored one (None where there is none)."""
 
 
@@ -57,8 +57,12 @@ async def update(call: Call) -> Response:
     check_namespace(call, obj)
     check_name(call, obj)
     subresource = call.info.subresource
+
+    async def replacing(_: Object | None) -> Object:
+        return obj
+
     change = Change(
-        transform=lambda _: obj,
+        transform=replacing,
         options=options,
         subresource=subresource,
         creates=call.kind.strategy.allow_create_on_update and not subresource,
@@ -80,7 +84,7 @@ async def change_object(call: Call, change: Change) -> tuple[bytes, bool]:
         Invalid: the result breaks a rule of the kind.
     """
     for _ in range(_ATTEMPTS):
-        current = call.storage.read(call.namespace, call.name)
+        current = await call.storage.get(call.namespace, call.name)
         if current is None:
             if not change.creates:
                 raise call.not_found()
@@ -94,7 +98,7 @@ async def change_object(call: Call, change: Change) -> tuple[bytes, bool]:
 
 async def _create(call: Call, change: Change) -> bytes:
     call.authorize(Verb.CREATE)
-    obj = change.transform(None)
+    obj = await change.transform(None)
     metadata = metadata_of(obj)
     if metadata.get("uid"):
         raise call.conflict(_uid_problem(call, metadata["uid"], ""))
@@ -107,10 +111,10 @@ async def _change_once(call: Call, change: Change, current: Stored) -> bytes:
     old = current.object()
     if change.uid and change.uid != old["metadata"].get("uid"):
         raise call.conflict(_uid_problem(call, change.uid, old["metadata"].get("uid", "")))
-    new = _copy(change.transform(current.object()))
+    new = _copy(await change.transform(current.object()))
     _restore_metadata(new, old)
     if not change.tracked:
-        new = track(call, change.options, old, new, change.subresource)
+        new = await track(call, change.options, old, new, change.subresource)
     attributes = build_attributes(call, change.options, new, old, change.subresource)
     await call.admission.mutate(attributes)
     new = attributes.obj or new
@@ -127,7 +131,7 @@ async def _change_once(call: Call, change: Change, current: Stored) -> bytes:
             raise call.invalid(call.name, causes)
     attributes.obj = new
     await call.admission.validate(attributes)
-    return _store(call, change, current, restore_times(old, new), old)
+    return await _store(call, change, current, restore_times(old, new), old)
 
 
 def _copy(obj: Object) -> Object:
@@ -199,7 +203,7 @@ def _set(metadata: Object, field: str, value: object) -> None:
         metadata[field] = value
 
 
-def _store(call: Call, change: Change, current: Stored, new: Object, old: Object) -> bytes:
+async def _store(call: Call, change: Change, current: Stored, new: Object, old: Object) -> bytes:
     if is_finished(call, new):
         if not change.options.dry_run:
             call.storage.delete(current)
@@ -207,8 +211,8 @@ def _store(call: Call, change: Change, current: Stored, new: Object, old: Object
     if new == old:
         return current.raw
     if change.options.dry_run:
-        return call.storage.encode(new)
-    return call.storage.update(current, new).raw
+        return await call.storage.rehearse(new)
+    return (await call.storage.replace(current, new)).raw
 
 
 def is_finished(call: Call, obj: Object) -> bool:

@@ -7,6 +7,7 @@ from typing import Any
 
 from kubewright.api.errors import APIError, Expired
 from kubewright.api.resource import Object
+from kubewright.local.apiserver.converting_watcher import ConvertingWatcher
 from kubewright.local.apiserver.exchange import StreamResponse, encode_json
 from kubewright.local.apiserver.options import ListOptions, parse_list_options, parse_revision
 from kubewright.local.apiserver.representation import include_object
@@ -15,7 +16,13 @@ from kubewright.local.apiserver.rest.list import check_fields
 from kubewright.local.apiserver.selectors import FieldRequirement, FieldSelector
 from kubewright.local.apiserver.storage import decode_json
 from kubewright.local.apiserver.table import build_partial, build_table
-from kubewright.local.apiserver.watching import Encode, Selection, Watcher, build_bookmark
+from kubewright.local.apiserver.watching import (
+    Encode,
+    Selection,
+    Watcher,
+    build_bookmark,
+    build_frame,
+)
 from kubewright.local.store import Compacted
 
 _MIN_TIMEOUT = 1800
@@ -37,9 +44,7 @@ async def watch(call: Call) -> StreamResponse:
     try:
         _begin(call, options, watcher, revision)
     except Compacted as error:
-        expired = Expired(f"too old resource version: {revision} ({error.oldest})", None)
-        watcher.push(_frame("ERROR", encode_json(expired.to_status())))
-        watcher.close()
+        watcher.fail(Expired(f"too old resource version: {revision} ({error.oldest})", None))
     timeout = options.timeout_seconds
     if timeout is None:
         timeout = _MIN_TIMEOUT + call.backend.random.randrange(_MIN_TIMEOUT)
@@ -60,7 +65,8 @@ def _build_watcher(call: Call, options: ListOptions) -> Watcher:
         one = FieldRequirement("metadata.name", call.name)
         fields = FieldSelector((*fields.requirements, one))
     form, encode = _encoder(call)
-    return Watcher(
+    kind = ConvertingWatcher if call.kind.webhook else Watcher
+    return kind(
         call.storage,
         call.storage.scope(call.namespace),
         Selection(options.labels, fields),
@@ -76,7 +82,7 @@ def _begin(call: Call, options: ListOptions, watcher: Watcher, revision: int) ->
     if wants_state is None:
         wants_state = revision == 0
     if wants_state:
-        _show_state(call, watcher)
+        watcher.show_state(call.backend.store.list(watcher.scope).items)
         if options.send_initial_events and options.allow_bookmarks:
             watcher.show("BOOKMARK", _bookmark(call, initial_end=True))
         hub.add(watcher)
@@ -84,14 +90,6 @@ def _begin(call: Call, options: ListOptions, watcher: Watcher, revision: int) ->
         hub.add(watcher)
     else:
         hub.replay(watcher, revision)
-
-
-def _show_state(call: Call, watcher: Watcher) -> None:
-    storage, selection = call.storage, watcher.selection
-    for item in call.backend.store.list(watcher.scope).items:
-        raw = storage.convert(item.version)
-        if not selection or selection.matches(storage, item.key, raw):
-            watcher.show("ADDED", raw)
 
 
 def _bookmark(call: Call, *, initial_end: bool = False) -> bytes:
@@ -123,21 +121,17 @@ async def _stream(
         call.backend.hub.remove(watcher)
 
 
-def _frame(kind: str, raw: bytes, first: bool = False) -> bytes:
-    return b'{"type":"' + kind.encode() + b'","object":' + raw + b"}\n"
-
-
 def _encoder(call: Call) -> tuple[Any, Encode]:
     """Return the form of the events, equal for watches that share frames, and its encoder."""
     media = call.media
     if not media.convert:
-        return "plain", _frame
+        return "plain", lambda kind, raw, first: build_frame(kind, raw)
     if media.convert == "Table":
         include = include_object(call.request)
-        return (media.convert, media.version, include), lambda kind, raw, first: _frame(
+        return (media.convert, media.version, include), lambda kind, raw, first: build_frame(
             kind, encode_json(_table(call, kind, decode_json(raw), include, first))
         )
-    return (media.convert, media.version), lambda kind, raw, first: _frame(
+    return (media.convert, media.version), lambda kind, raw, first: build_frame(
         kind, encode_json(build_partial(decode_json(raw), media.version))
     )
 

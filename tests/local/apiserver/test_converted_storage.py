@@ -25,6 +25,7 @@ class Renaming:
         self.refused: set[str] = set()
         self.gate = asyncio.Event()
         self.gate.set()
+        self.asked = asyncio.Event()
 
     async def ask(
         self, caller: WebhookCaller, config: Mapping[str, Any], review: Any, timeout: int
@@ -32,6 +33,7 @@ class Renaming:
         request = review["request"]
         names = [obj["metadata"]["name"] for obj in request["objects"]]
         self.sent.append(names)
+        self.asked.set()
         await self.gate.wait()
         result = {"status": "Success"}
         if bad := sorted(self.refused.intersection(names)):
@@ -265,8 +267,7 @@ async def test_writes_that_wait_for_the_webhook_still_find_a_conflict(
     obj["metadata"]["resourceVersion"] = created.body["metadata"]["resourceVersion"]
     hook.gate.clear()
     late = asyncio.create_task(call("PUT", f"{V2}/a", obj))
-    while not hook.sent:
-        await asyncio.sleep(0)
+    await hook.asked.wait()
     await call("PATCH", f"{V1}/a", {"spec": {"old": "first"}}, content_type=MERGE)
     hook.gate.set()
     assert (await late).status == 409

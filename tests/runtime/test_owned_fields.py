@@ -224,3 +224,26 @@ def test_projects_the_paths_of_the_desired_object() -> None:
         "a": {"b": 2},
         "l": [4, 5],
     }
+
+
+def map_with(fields: Object, **rest: Any) -> Object:
+    entry = {"manager": MANAGER, "operation": "Apply", "apiVersion": "v1", "fieldsV1": fields}
+    metadata = {"name": "m", "managedFields": [entry]}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, **rest}
+
+
+def test_an_empty_list_with_keys_is_not_owned_and_what_others_put_in_it_stays() -> None:
+    desired = map_with({}, data={"a": "1"}, items=[], deep={"items": []})
+    del desired["metadata"]["managedFields"]
+    live = map_with({"f:data": {"f:a": {}}}, data={"a": "1"}, items=[{"name": "theirs"}])
+    assert is_applied(desired, live, MANAGER)
+    assert not is_applied({**desired, "items": [{"name": "ours"}]}, live, MANAGER)
+
+
+@pytest.mark.parametrize("zero", ["", 0, False, {}, []])
+def test_what_is_empty_or_zero_may_be_left_out_by_the_server(zero: Any) -> None:
+    desired = map_with({}, field=zero)
+    del desired["metadata"]["managedFields"]
+    live = map_with({"f:field": {}})
+    assert is_applied(desired, live, MANAGER)
+    assert not is_applied({**desired, "field": 5}, live, MANAGER)

@@ -25,6 +25,7 @@ _QUANTITIES = frozenset(
         "default",
         "defaultRequest",
         "maxLimitRequestRatio",
+        "averageValue",
         "overhead",
         "podFixed",
     }
@@ -126,12 +127,23 @@ def _matches(fields: Object, desired: Any, live: Any, path: tuple[str, ...]) -> 
 def _matches_map(
     fields: Object, members: list[str], desired: Object, live: Any, path: tuple[str, ...]
 ) -> bool:
-    if set(members) != {f"f:{key}" for key in desired} or not isinstance(live, dict):
+    if not isinstance(live, dict):
         return False
-    return all(
-        _matches(fields[f"f:{key}"], value, live.get(key), (*path, key))
-        for key, value in desired.items()
-    )
+    for key, value in desired.items():
+        inner = fields.get(f"f:{key}")
+        if inner is None:
+            if not _owns_nothing(value):
+                return False
+        elif not _matches(inner, value, live.get(key), (*path, key)):
+            return False
+    return all(name[:2] == "f:" and name[2:] in desired for name in members)
+
+
+def _owns_nothing(value: Any) -> bool:
+    """Tell whether applying a value may own no field: so it is with an empty list with keys."""
+    if isinstance(value, dict):
+        return bool(value) and all(map(_owns_nothing, value.values()))
+    return isinstance(value, list) and not value
 
 
 def _matches_keyed(
@@ -172,8 +184,8 @@ def _matches_set(members: list[str], desired: list[Any], live: Iterable[Any]) ->
 
 def _covers(desired: Any, live: Any, path: tuple[str, ...]) -> bool:
     """Tell whether a live value is the desired one, give or take what the server adds to it."""
-    if desired in ({}, []) and live is None:
-        # The server drops empty maps and lists when it stores an object.
+    if not desired and live is None:
+        # The server drops what is empty or zero when it stores an object (Go's `omitempty`).
         return True
     if isinstance(desired, dict):
         return isinstance(live, dict) and all(

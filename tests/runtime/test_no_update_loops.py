@@ -41,7 +41,7 @@ async def plan(client: Client, desired: Object, live: Object) -> list[Step]:
 
 
 def without_version(obj: Object) -> Object:
-    hidden = ("resourceVersion", "managedFields")
+    hidden = ("resourceVersion", "generation", "managedFields")
     metadata = {key: value for key, value in obj["metadata"].items() if key not in hidden}
     return {**obj, "metadata": metadata}
 

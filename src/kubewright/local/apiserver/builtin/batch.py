@@ -157,8 +157,36 @@ def _validate_job_update(obj: Object, old: Object) -> list[Cause]:
     causes: list[Cause] = []
     if new_spec.get("completions") != old_spec.get("completions"):
         causes += _check_completions(new_spec, old_spec)
-    keys = [key for key in _JOB_IMMUTABLE if key != "template" or not _is_template_open(old)]
-    return causes + check_immutable(new_spec, old_spec, keys, "spec")
+    if _is_template_open(old):
+        new_spec = {**new_spec, "template": _close_template(new_spec, old_spec)}
+    return causes + check_immutable(new_spec, old_spec, _JOB_IMMUTABLE, "spec")
+
+
+def _close_template(new_spec: Object, old_spec: Object) -> Object:
+    """Take what may change in the template of a suspended Job from the old one: where pods go.
+
+    These are the scheduling directives (KEP-2926) and the containers' resources (KEP-5440).
+    """
+    new, old = new_spec["template"], old_spec["template"]
+    metadata = {**(new.get("metadata") or {})}
+    pod = {**new["spec"]}
+    for target, source, fields in (
+        (metadata, old.get("metadata") or {}, ("labels", "annotations")),
+        (pod, old["spec"], ("nodeSelector", "tolerations", "schedulingGates")),
+    ):
+        for field in fields:
+            target.pop(field, None)
+            target |= {field: source[field]} if field in source else {}
+    affinity = {**(pod.pop("affinity", None) or {})}
+    affinity.pop("nodeAffinity", None)
+    before = old["spec"].get("affinity") or {}
+    affinity |= {"nodeAffinity": before["nodeAffinity"]} if "nodeAffinity" in before else {}
+    pod |= {"affinity": affinity} if affinity or "affinity" in old["spec"] else {}
+    resources = {item["name"]: item.get("resources") or {} for item in old["spec"]["containers"]}
+    pod["containers"] = [
+        {**item, "resources": resources.get(item["name"], {})} for item in pod["containers"]
+    ]
+    return {**new, "metadata": metadata, "spec": pod}
 
 
 def _check_completions(new: Object, old: Object) -> list[Cause]:

@@ -347,6 +347,52 @@ async def test_a_worker_waits_for_a_key() -> None:
     assert await worker == "a"
 
 
+async def test_workers_that_never_wait_let_others_run() -> None:
+    queue: WorkQueue[int] = WorkQueue(SystemClock(), Random(0))
+    for number in range(100):
+        queue.add(number)
+    turns = 0
+
+    async def count_turns() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    counting = asyncio.create_task(count_turns())
+    for _ in range(100):
+        key = await queue.get()
+        assert key is not None
+        queue.done(key)
+    counting.cancel()
+    assert turns >= 10
+
+
+async def test_a_key_taken_in_a_row_by_a_cancelled_worker_is_not_lost() -> None:
+    queue: WorkQueue[int] = WorkQueue(SystemClock(), Random(0))
+    for number in range(20):
+        queue.add(number)
+    taken: list[int] = []
+
+    async def work() -> None:
+        while (key := await queue.get()) is not None:
+            taken.append(key)
+            queue.done(key)
+
+    worker = asyncio.create_task(work())
+    await asyncio.sleep(0)
+    worker.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await worker
+    assert 0 < len(taken) < 20
+    while len(queue):
+        key = await queue.get()
+        assert key is not None
+        taken.append(key)
+        queue.done(key)
+    assert sorted(taken) == list(range(20))
+
+
 async def test_a_delayed_key_comes_on_its_time() -> None:
     queue: WorkQueue[str] = WorkQueue(SystemClock(), Random(0))
     async with asyncio.TaskGroup() as group:

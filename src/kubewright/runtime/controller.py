@@ -181,8 +181,8 @@ class Controller:
             self._state.note_change(entry.key, self.kind, change, is_start=not store.synced)
             self.queue.add(entry.key, Priority.URGENT)
             return
-        waiting = self._state.waiting
-        if waiting and (failed := waiting.get(entry.key)) and is_same_intent(failed, entry.meta):
+        failed = self._state.failed.get(entry.key)
+        if failed is not None and is_same_intent(failed, entry.meta):
             return
         # What arrives before the store is synced is start-up: it must not delay real changes.
         priority = Priority.HIGH if store.synced else Priority.LOW
@@ -243,8 +243,7 @@ class Controller:
                 self.queue.done(key)
 
     async def _process(self, key: NamespacedName) -> None:
-        if self._state.waiting:
-            self._state.waiting.pop(key, None)
+        self._state.failed.pop(key, None)
         attempt = self._state.begin(key, self.kind)
         context = self._build_context(attempt)
         token = current_attempt.set(attempt)
@@ -291,10 +290,10 @@ class Controller:
     async def _fail(self, attempt: Attempt, context: Context, error: BaseException) -> Outcome:
         key, remedy, text = attempt.key, remedy_of(error), describe(error)
         attempt.failure = text
+        self._ignore_own_news(key)
         attempt.is_bug, attempt.timed_out = is_bug(error), is_timeout(error)
         if remedy is Remedy.WAIT_FOR_CHANGE:
             self.queue.forget(key)
-            self._wait_for_change(key)
             if is_end_of_namespace(error):
                 self._note_stalled(key, is_stalled=False)
             else:
@@ -324,11 +323,14 @@ class Controller:
                 context.logger.warning("cannot report that it is stalled: %s", describe(inner))
         return Outcome.REQUEUE if remedy is Remedy.REREAD else Outcome.ERROR
 
-    def _wait_for_change(self, key: NamespacedName) -> None:
-        """Let no change wake a key that says nothing new, such as that of its own status."""
+    def _ignore_own_news(self, key: NamespacedName) -> None:
+        """Let no change wake a failed key that says nothing new, such as that of its own status.
+
+        It would cut every back-off short, and wake for ever what waits for a change.
+        """
         entry = self._state.stores[self.kind].get(key)
         if entry is not None:
-            self._state.waiting[key] = entry.meta
+            self._state.failed[key] = entry.meta
 
     def _note_stalled(self, key: NamespacedName, *, is_stalled: bool) -> None:
         stalled = self._state.stuck
@@ -429,7 +431,7 @@ class _Attached:
         self.recorder = environment.broadcaster.recorder(name)
         self.told: dict[NamespacedName, str] = {}
         self.restless: dict[NamespacedName, int] = {}
-        self.waiting: dict[NamespacedName, ObjectMeta] = {}
+        self.failed: dict[NamespacedName, ObjectMeta] = {}
         self.stuck: set[NamespacedName] = set()
         self._triggers = Triggers() if environment.observer.detailed else None
         # Of their own, so that whether an ID is asked for changes nothing else that is random.

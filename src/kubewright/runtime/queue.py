@@ -29,6 +29,8 @@ _JITTER = 0.1
 _AGEING = 5.0
 _PATIENCE = 4
 """How many more urgent keys go before an aged one."""
+_KEYS_IN_A_ROW = 8
+"""How many keys are given out before every other task of the loop has had its turn."""
 # Beyond 2**18 * 5 ms the maximum holds anyway; a larger exponent overflows after a long outage.
 _LAST_DOUBLING = 18
 
@@ -277,6 +279,7 @@ class WorkQueue(Generic[K]):
         self._wakes_at: float | None = None
         self._idle = asyncio.Event()
         self._closed = False
+        self._in_a_row = 0
 
     def __len__(self) -> int:
         return len(self._keys)
@@ -322,6 +325,9 @@ class WorkQueue(Generic[K]):
         """
         if self._closed:
             return None
+        if not self._getters and (key := self._keys.take(self._clock.monotonic())) is not None:
+            await self._let_others_run(key)
+            return key
         getter: asyncio.Future[K | None] = asyncio.get_running_loop().create_future()
         self._getters.append(getter)
         self._dispatch()
@@ -332,8 +338,7 @@ class WorkQueue(Generic[K]):
             if getter.done() and not getter.cancelled():
                 key = getter.result()
                 if key is not None:
-                    self.done(key)
-                    self.add(key)
+                    self._give_back(key)
             raise
 
     def done(self, key: K) -> None:
@@ -365,6 +370,23 @@ class WorkQueue(Generic[K]):
             await self._timer.wait(None if due is None else due - self._clock.monotonic())
             self._keys.promote(self._clock.monotonic())
             self._dispatch()
+
+    async def _let_others_run(self, key: K) -> None:
+        # Work that finds nothing to do never waits: a restart with many objects would keep the
+        # loop from watches, leases and probes until the last one.
+        self._in_a_row += 1
+        if self._in_a_row < _KEYS_IN_A_ROW:
+            return
+        self._in_a_row = 0
+        try:
+            await asyncio.sleep(0)
+        except asyncio.CancelledError:
+            self._give_back(key)
+            raise
+
+    def _give_back(self, key: K) -> None:
+        self.done(key)
+        self.add(key)
 
     def _set_timer(self) -> None:
         # A key that is held becomes a delayed one by any way, so all of them come here.

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 from urllib.parse import quote
 
+import msgspec
+
 Object: TypeAlias = dict[str, Any]
 """A Kubernetes object as JSON has it: `apiVersion`, `kind`, `metadata` and the rest."""
 
@@ -75,6 +77,8 @@ class Resource:
 
     `plural` is the name in the URL, such as `deployments`. A `namespaced` resource has its objects
     in namespaces; the others belong to the whole cluster.
+
+    It serves where a kind is asked for, as a custom resource class does: its objects are dicts.
     """
 
     group: str
@@ -92,6 +96,21 @@ class Resource:
     def api_version(self) -> str:
         """The `apiVersion` of this resource's objects."""
         return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def resource(self) -> Resource:
+        """The resource itself: where a class of objects is asked which resource serves them."""
+        return self
+
+    def decode(self, raw: bytes) -> Object:
+        """Decode an object from its JSON text; it gets the type that items of lists lack.
+
+        Raises:
+            msgspec.DecodeError: the text is no JSON object.
+        """
+        obj: Object = {"apiVersion": self.api_version, "kind": self.kind}
+        obj |= msgspec.json.decode(raw, type=dict[str, Any])
+        return obj
 
     @property
     def group_resource(self) -> str:

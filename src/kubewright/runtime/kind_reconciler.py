@@ -48,6 +48,7 @@ from kubewright.runtime.status import (
     Summary,
     build_status,
     condition_reason,
+    dump_status,
     ensure_status,
     steady_message,
 )
@@ -94,7 +95,8 @@ class KindReconciler(Generic[T]):
     @property
     def finalizer(self) -> str:
         """The finalizer of the operator on objects of this kind."""
-        return f"{self._managed.resource.group}/{self._operator}"
+        # The core group has no name, and a finalizer needs one before its slash.
+        return f"{self._managed.resource.group or 'kubewright.dev'}/{self._operator}"
 
     @property
     def side_manager(self) -> str:
@@ -338,7 +340,13 @@ class KindReconciler(Generic[T]):
     async def _write_status(
         self, ctx: Context, owner: Object, value: StatusValue, summary: Summary
     ) -> None:
-        status = build_status(owner, value, summary, manager=self._operator, now=ctx.clock.now())
+        if self._managed.is_plain:
+            if not value:
+                return
+            status = dump_status(value)
+        else:
+            now = ctx.clock.now()
+            status = build_status(owner, value, summary, manager=self._operator, now=now)
         await ensure_status(ctx, owner, status, manager=self._operator)
 
     def _forget(self, key: NamespacedName) -> None:

@@ -9,6 +9,7 @@ from typing import Any, Generic, Protocol, TypeAlias, TypeVar, overload
 from kubewright.api.errors import ConfigurationError
 from kubewright.api.metadata import ObjectMeta
 from kubewright.api.resource import GroupVersionKind, Object, Resource
+from kubewright.client.kind import ObjectClass
 from kubewright.runtime.blocking import BlockingContext
 from kubewright.runtime.child_kind import ChildKind
 from kubewright.runtime.children import Children
@@ -40,11 +41,14 @@ class CustomObject(Protocol):
         ...
 
 
-T = TypeVar("T", bound=CustomObject)
-T_co = TypeVar("T_co", bound=CustomObject, covariant=True)
+T = TypeVar("T")
+"""What the functions of a kind get: an instance of a class, or of a `Resource` a dict."""
+
+CustomT = TypeVar("CustomT", bound=CustomObject)
+CustomT_co = TypeVar("CustomT_co", bound=CustomObject, covariant=True)
 
 
-class CustomKind(Protocol[T_co]):
+class CustomKind(Protocol[CustomT_co]):
     """A custom resource class: `kubewright.CustomResource`, without pydantic."""
 
     @property
@@ -52,7 +56,7 @@ class CustomKind(Protocol[T_co]):
         """The resource that serves the kind."""
         ...
 
-    def decode(self, raw: bytes) -> T_co:
+    def decode(self, raw: bytes) -> CustomT_co:
         """Build an instance from JSON text."""
         ...
 
@@ -104,7 +108,7 @@ class StatusDecorator(Protocol[T]):
 class ManagedKind(Generic[T]):
     """One kind of an operator; filled by its decorators."""
 
-    kind: CustomKind[T]
+    kind: ObjectClass[T]
     desired: DesiredFunction[T] | None = None
     reconcile: ReconcileFunction[T] | None = None
     finalize: FinalizeFunction[T] | None = None
@@ -124,6 +128,11 @@ class ManagedKind(Generic[T]):
     def resource(self) -> Resource:
         """The resource of the kind."""
         return self.kind.resource
+
+    @property
+    def is_plain(self) -> bool:
+        """Tell whether the kind is a `Resource`: somebody else's, whose status is not ours."""
+        return isinstance(self.kind, Resource)
 
     @property
     def is_reconciled(self) -> bool:

@@ -13,6 +13,7 @@ from kubewright.api.errors import ConfigurationError, NotFound, Timeout
 from kubewright.api.resource import Object, Resource
 from kubewright.client.client import Client
 from kubewright.client.clock import Clock, SystemClock
+from kubewright.client.kind import ObjectClass
 from kubewright.runtime.child_kind import ChildKind, map_to_kept_owner
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.conversion import Conversions
@@ -42,6 +43,7 @@ from kubewright.runtime.watch import ChangeFilter, Watch, is_any_change
 CONVERT_PATH = "/convert"
 """Where conversion webhooks are served."""
 
+C = TypeVar("C", bound=CustomObject)
 U = TypeVar("U", bound=CustomObject)
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -88,7 +90,7 @@ class Operator:
 
     def desired(
         self,
-        kind: CustomKind[T],
+        kind: ObjectClass[T],
         *,
         owns: Sequence[Resource | ChildKind],
         reads: Sequence[Readable] = (),
@@ -103,7 +105,9 @@ class Operator:
         those after it until those before it are ready.
 
         Arguments:
-            kind: the custom resource class.
+            kind: the custom resource class, or a `Resource` such as `builtin.NAMESPACE`: then the
+                function gets dicts, and nothing is written to their status unless a status function
+                says what.
             owns: every kind that the function may yield. A `ChildKind` says more than a resource.
                 The list must not shrink while such children exist: they are only looked for here.
             reads: kinds that the status function finds in their stores; a `Read` holds a part.
@@ -122,7 +126,7 @@ class Operator:
 
     def reconcile(
         self,
-        kind: CustomKind[T],
+        kind: ObjectClass[T],
         *,
         owns: Sequence[Resource | ChildKind] = (),
         reads: Sequence[Readable] = (),
@@ -140,7 +144,7 @@ class Operator:
         managed.own(owns)
         return self._register(managed, "reconcile", reads, watches)
 
-    def finalize(self, kind: CustomKind[T]) -> ReconcileDecorator[T]:
+    def finalize(self, kind: ObjectClass[T]) -> ReconcileDecorator[T]:
         """Register what to do before a deleted object may end; as `reconcile`, async or blocking.
 
         The object keeps a finalizer until the function returns None; a `Result` means that the work
@@ -150,19 +154,20 @@ class Operator:
 
     def status(
         self,
-        kind: CustomKind[T],
+        kind: ObjectClass[T],
         *,
         reads: Sequence[Readable] = (),
         watches: Sequence[Watch] = (),
     ) -> StatusDecorator[T]:
         """Register the pure function that computes the status from the object and its children.
 
-        The conditions Ready, Reconciling and Stalled and `observedGeneration` are added to it. Do
-        not put in it what changes by itself, such as the time: each change is a write.
+        The conditions Ready, Reconciling and Stalled and `observedGeneration` are added to it; of a
+        `Resource`, the status is what the function returns and nothing else. Do not put in it what
+        changes by itself, such as the time: each change is a write.
         """
         return self._register(self._managed(kind), "status", reads, watches)
 
-    def validate(self, kind: CustomKind[T]) -> Callable[[ValidateFunction[T]], ValidateFunction[T]]:
+    def validate(self, kind: CustomKind[C]) -> Callable[[ValidateFunction[C]], ValidateFunction[C]]:
         """Register a check that a schema cannot express; there may be several.
 
         It gets the new object and the old one (None when it is not known) and raises ValueError
@@ -173,8 +178,8 @@ class Operator:
         return self._append(self._managed(kind).validate, "validate")
 
     def validate_delete(
-        self, kind: CustomKind[T]
-    ) -> Callable[[ValidateDeleteFunction[T]], ValidateDeleteFunction[T]]:
+        self, kind: CustomKind[C]
+    ) -> Callable[[ValidateDeleteFunction[C]], ValidateDeleteFunction[C]]:
         """Register a check of deletions; only a webhook can ask it.
 
         It gets the object and raises ValueError with a sentence to keep it. What it yields or
@@ -182,7 +187,7 @@ class Operator:
         """
         return self._append(self._managed(kind).validate_delete, "validate_delete")
 
-    def default(self, kind: CustomKind[T]) -> Callable[[DefaultFunction[T]], DefaultFunction[T]]:
+    def default(self, kind: CustomKind[C]) -> Callable[[DefaultFunction[C]], DefaultFunction[C]]:
         """Register a function that fills in what a user left out, in the object that it gets.
 
         It must be pure, and change nothing when it is called on its own result. The webhook stores
@@ -193,8 +198,8 @@ class Operator:
         return self._append(self._managed(kind).default, "default")
 
     def convert(
-        self, source: CustomKind[T], target: CustomKind[U]
-    ) -> Callable[[Callable[[T], U]], Callable[[T], U]]:
+        self, source: CustomKind[C], target: CustomKind[U]
+    ) -> Callable[[Callable[[C], U]], Callable[[C], U]]:
         """Register how to make an object of one version from that of another.
 
         Of a kind with several versions, each has its own class; one of them is stored, the others
@@ -207,7 +212,7 @@ class Operator:
             ConfigurationError: these are not two versions of one kind, or are registered already.
         """
 
-        def register(function: Callable[[T], U]) -> Callable[[T], U]:
+        def register(function: Callable[[C], U]) -> Callable[[C], U]:
             self.conversions.add(source.resource, target.resource, function)
             for kind in (source, target):
                 self._versions.setdefault(kind.resource, kind)
@@ -215,7 +220,7 @@ class Operator:
 
         return register
 
-    def source(self, kind: CustomKind[T]) -> Callable[[OpenStream], OpenStream]:
+    def source(self, kind: ObjectClass[T]) -> Callable[[OpenStream], OpenStream]:
         """Register an async generator function that yields keys of objects to reconcile.
 
         For what happens outside the API server: messages, webhooks of others, a database's own
@@ -230,7 +235,7 @@ class Operator:
 
         return register
 
-    def filter_changes(self, kind: CustomKind[T], changes: ChangeFilter) -> None:
+    def filter_changes(self, kind: ObjectClass[T], changes: ChangeFilter) -> None:
         """Let only some changes of an object itself wake it, such as `generation_changed`.
 
         Its deletion, its children and what it watches wake it as ever. By default every change
@@ -286,7 +291,7 @@ class Operator:
 
     def add_to(self, manager: Manager) -> None:
         """Give the controllers to a manager."""
-        for resource in self._versions:
+        for resource in {**self._versions, **self._kinds}:
             # The class knows where it is served: no discovery is needed to write its objects.
             manager.client.mapper.add(resource)
         for controller in self.controllers():
@@ -314,8 +319,10 @@ class Operator:
         for crd in applied:
             await _wait_established(client, crd["metadata"]["name"], clock, deadline)
 
-    def _managed(self, kind: CustomKind[T]) -> ManagedKind[T]:
-        self._versions.setdefault(kind.resource, kind)
+    def _managed(self, kind: ObjectClass[T]) -> ManagedKind[T]:
+        if hasattr(kind, "crd"):
+            # A class has a definition; a Resource is a kind of somebody else.
+            self._versions.setdefault(kind.resource, cast("CustomKind[Any]", kind))
         managed = self._kinds.setdefault(kind.resource, ManagedKind(kind))
         return cast("ManagedKind[T]", managed)
 

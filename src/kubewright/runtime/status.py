@@ -90,10 +90,8 @@ def build_status(
     """
     if value is None:
         said: Object = extract_owned(owner, manager, subresource="status").get("status") or {}
-    elif isinstance(value, StatusModel):
-        said = value.model_dump(mode="json", by_alias=True, exclude_none=True)
     else:
-        said = dict(value)
+        said = dump_status(value)
     generation = owner["metadata"].get("generation") or 0
     # The transition times of our own conditions come from the object: a value need not know them.
     before = (owner.get("status") or {}).get("conditions") or []
@@ -102,6 +100,13 @@ def build_status(
     said["conditions"] = build_conditions([*others, *own], summary, generation=generation, now=now)
     said["observedGeneration"] = generation
     return said
+
+
+def dump_status(value: StatusModel | Object) -> Object:
+    """Return what a status function said as JSON has it."""
+    if isinstance(value, StatusModel):
+        return value.model_dump(mode="json", by_alias=True, exclude_none=True)
+    return dict(value)
 
 
 async def ensure_status(ctx: Context, owner: Object, status: Object, *, manager: str) -> bool:

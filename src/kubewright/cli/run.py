@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import logging
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -50,6 +49,12 @@ def add_to(commands: Commands) -> None:
         "--install-crds", action="store_true", help="apply the operators' CRDs before they start"
     )
     _add_manager_flags(parser)
+    parser.add_argument(
+        "--log-format",
+        choices=["text", "json"],
+        default="text",
+        help="how lines are logged: text for people, json for machines (default: text)",
+    )
     parser.add_argument(
         "-v", "--verbose", action="store_true", help="log every reconcile and request"
     )
@@ -102,13 +107,11 @@ def run(options: argparse.Namespace) -> int:
 
     from kubewright.cli.probes import Probes
     from kubewright.cli.program import load_operators
+    from kubewright.telemetry.logs import configure_logging
 
     probes = Probes.parse(options.metrics_bind_address, options.health_probe_bind_address)
-    logging.basicConfig(
-        level=logging.DEBUG if options.verbose else logging.INFO,
-        format="%(asctime)s %(levelname).1s %(name)s %(message)s",
-        stream=sys.stderr,
-    )
+    level = logging.DEBUG if options.verbose else logging.INFO
+    configure_logging(options.log_format, level=level)
     operators = load_operators(options.module)
     return asyncio.run(_run(operators, probes, options))
 

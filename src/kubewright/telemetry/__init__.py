@@ -1,4 +1,4 @@
-"""Telemetry: metrics under controller-runtime's names, health and readiness, and their server.
+"""Telemetry: metrics under controller-runtime's names, structured logs, health, and their server.
 
 Nothing below this room knows of it. Metrics need prometheus-client, which is loaded with `Metrics`.
 """
@@ -11,14 +11,25 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from kubewright.telemetry.endpoints import Answer, BindAddress, serve_endpoints
     from kubewright.telemetry.health import Health
+    from kubewright.telemetry.logs import JSONFormatter, TextFormatter, configure_logging
     from kubewright.telemetry.metrics import Metrics
 
-__all__ = ["Answer", "BindAddress", "Health", "Metrics", "serve_endpoints"]
+__all__ = [
+    "Answer",
+    "BindAddress",
+    "Health",
+    "JSONFormatter",
+    "Metrics",
+    "TextFormatter",
+    "configure_logging",
+    "serve_endpoints",
+]
 
 # Names load at first use: whoever serves no metrics does not wait for prometheus-client.
 _MODULES = {
     "endpoints": ("Answer", "BindAddress", "serve_endpoints"),
     "health": ("Health",),
+    "logs": ("JSONFormatter", "TextFormatter", "configure_logging"),
     "metrics": ("Metrics",),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}

@@ -88,6 +88,13 @@ def _add_manager_flags(parser: argparse.ArgumentParser) -> None:
         help="serve /healthz and /readyz there, such as :8081 (default: 0, nowhere)",
     )
     parser.add_argument(
+        "--debug-bind-address",
+        metavar="ADDRESS",
+        default="127.0.0.1:0",
+        help="tell 'kubewright explain' there what was done last, and why; 0 for nowhere "
+        "(default: any free port of this machine)",
+    )
+    parser.add_argument(
         "--max-concurrent-reconciles",
         metavar="N",
         type=_positive,
@@ -109,7 +116,11 @@ def run(options: argparse.Namespace) -> int:
     from kubewright.cli.program import load_operators
     from kubewright.telemetry.logs import configure_logging
 
-    probes = Probes.parse(options.metrics_bind_address, options.health_probe_bind_address)
+    probes = Probes.parse(
+        options.metrics_bind_address,
+        options.health_probe_bind_address,
+        options.debug_bind_address,
+    )
     level = logging.DEBUG if options.verbose else logging.INFO
     configure_logging(options.log_format, level=level)
     operators = load_operators(options.module)
@@ -159,7 +170,7 @@ async def _run_manager(
         namespaces=options.namespaces,
         leader_election=election,
         max_concurrent_reconciles=options.max_concurrent_reconciles,
-        observer=probes.metrics,
+        observer=probes.observer,
     )
     # Probes are answered from the first moment to the last: the drain at the end, too.
     async with probes.serve(manager):

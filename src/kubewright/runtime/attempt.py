@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterable
 from contextvars import ContextVar
+from itertools import islice
 from random import Random
 from typing import NamedTuple
 from uuid import UUID
@@ -12,6 +14,8 @@ from kubewright.api.resource import NamespacedName, Resource
 
 _MOST_TRIGGERS = 8
 """What is kept of a storm of events: its first triggers, and the last one."""
+_MOST_LINES = 64
+"""What is kept of a long plan, and of many children."""
 
 
 class Outcome(enum.Enum):
@@ -138,6 +142,18 @@ class Attempt:
         if self._id is None:
             self._id = str(UUID(int=self._ids.getrandbits(128), version=4))
         return self._id
+
+    def note_plan(self, wanted: Iterable[str], steps: Iterable[str]) -> None:
+        """Note which children should exist, and the steps to get there."""
+        self.wanted = _shorten(wanted)
+        self.steps = _shorten(steps)
+
+
+def _shorten(lines: Iterable[str]) -> tuple[str, ...]:
+    lines = iter(lines)
+    kept = tuple(islice(lines, _MOST_LINES))
+    more = sum(1 for _ in lines)
+    return (*kept, f"… and {more} more") if more else kept
 
 
 current_attempt: ContextVar[Attempt | None] = ContextVar("current_attempt", default=None)

@@ -358,10 +358,9 @@ class KindReconciler(Generic[T]):
 
 def _note_plan(ctx: Context, desired: list[Object], steps: list[Step]) -> None:
     """Note what an object wants and what is to be done for it, if anybody wants to know."""
-    attempt = ctx.attempt
-    if attempt is not None and attempt.detailed:
-        attempt.wanted = tuple(f"{obj['kind']} {NamespacedName.of(obj)}" for obj in desired)
-        attempt.steps = tuple(map(str, steps))
+    if ctx.attempt is not None and ctx.attempt.detailed:
+        wanted = (f"{obj['kind']} {NamespacedName.of(obj)}" for obj in desired)
+        ctx.attempt.note_plan(wanted, map(str, steps))
 
 
 def reason_of(error: BaseException) -> str:

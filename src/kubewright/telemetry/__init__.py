@@ -9,10 +9,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from kubewright.telemetry.endpoints import Answer, BindAddress, serve_endpoints
+    from kubewright.telemetry.endpoints import (
+        Answer,
+        BindAddress,
+        serve_endpoints,
+        serve_locally,
+    )
     from kubewright.telemetry.health import Health
     from kubewright.telemetry.logs import JSONFormatter, TextFormatter, configure_logging
     from kubewright.telemetry.metrics import Metrics
+    from kubewright.telemetry.observers import combine_observers
+    from kubewright.telemetry.reconcile_records import ReconcileRecords
 
 __all__ = [
     "Answer",
@@ -20,17 +27,22 @@ __all__ = [
     "Health",
     "JSONFormatter",
     "Metrics",
+    "ReconcileRecords",
     "TextFormatter",
+    "combine_observers",
     "configure_logging",
     "serve_endpoints",
+    "serve_locally",
 ]
 
 # Names load at first use: whoever serves no metrics does not wait for prometheus-client.
 _MODULES = {
-    "endpoints": ("Answer", "BindAddress", "serve_endpoints"),
+    "endpoints": ("Answer", "BindAddress", "serve_endpoints", "serve_locally"),
     "health": ("Health",),
     "logs": ("JSONFormatter", "TextFormatter", "configure_logging"),
     "metrics": ("Metrics",),
+    "observers": ("combine_observers",),
+    "reconcile_records": ("ReconcileRecords",),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 

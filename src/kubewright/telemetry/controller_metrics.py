@@ -9,6 +9,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.core import GaugeMetricFamily, Metric
 
 from kubewright.runtime.attempt import Attempt, Outcome
+from kubewright.runtime.observer import NoControllerObserver
 from kubewright.runtime.queue import Priority
 
 # The numbers that controller-runtime gives to changes, and to what start-up and resyncs bring;
@@ -179,7 +180,7 @@ class ControllerMetrics:
         yield from (depth, unfinished, longest, active)
 
 
-class ObservedController:
+class ObservedController(NoControllerObserver):
     """Count what happens to one controller; see `kubewright.runtime.observer`."""
 
     def __init__(self, metrics: ControllerMetrics, name: str) -> None:
@@ -225,9 +226,6 @@ class ObservedController:
     def retried(self, key: Hashable) -> None:
         """Count a back-off."""
         self._retries.inc()
-
-    def began(self, attempt: Attempt) -> None:
-        """Count nothing yet."""
 
     def reconciled(self, attempt: Attempt) -> None:
         """Count and measure a reconcile."""

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self, TypeAlias
+from ipaddress import ip_address
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
+from urllib.parse import urlsplit
 
 from kubewright.api.errors import ConfigurationError
 
@@ -26,6 +30,7 @@ class Answer:
 
 
 Endpoint: TypeAlias = Callable[[], Answer]
+QueryEndpoint: TypeAlias = Callable[[Mapping[str, str]], Answer]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +89,84 @@ async def serve_endpoints(
         yield BindAddress(address.host, runner.addresses[0][1])
     finally:
         await runner.cleanup()
+
+
+@asynccontextmanager
+async def serve_locally(
+    address: BindAddress, endpoints: Mapping[str, QueryEndpoint]
+) -> AsyncIterator[BindAddress]:
+    """Serve endpoints that get the query of the request, for whoever has access to this machine.
+
+    The HTTP server is loaded and started with the first request: most processes never see one, and
+    it would cost each of them some megabytes. A request must name the server by an IP address or
+    as `localhost`: a web page that had its own name point here would read what is served.
+
+    Raises:
+        ConfigurationError: the address cannot be used, such as one that is in use.
+    """
+    try:
+        listener = socket.create_server((address.host, address.port))
+    except OSError as error:
+        raise ConfigurationError(f"cannot listen on {address}: {error}") from error
+    async with AsyncExitStack() as stack:
+        stack.callback(listener.close)
+        listener.setblocking(False)
+        serving = asyncio.create_task(_serve_when_called(listener, endpoints))
+        stack.push_async_callback(_end, serving)
+        yield BindAddress(address.host, listener.getsockname()[1])
+
+
+async def _serve_when_called(
+    listener: socket.socket, endpoints: Mapping[str, QueryEndpoint]
+) -> None:
+    loop, called = asyncio.get_running_loop(), asyncio.Event()
+    loop.add_reader(listener, called.set)
+    try:
+        await called.wait()
+    finally:
+        loop.remove_reader(listener)
+    from aiohttp import web
+
+    application = web.Application()
+    for path, endpoint in endpoints.items():
+        application.router.add_get(path, _build_query_handler(endpoint))
+    runner = web.AppRunner(application, access_log=None, shutdown_timeout=1.0)
+    await runner.setup()
+    try:
+        await web.SockSite(runner, listener).start()
+        await asyncio.get_running_loop().create_future()
+    finally:
+        await runner.cleanup()
+
+
+async def _end(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.wait((task,))
+
+
+def _build_query_handler(endpoint: QueryEndpoint) -> Callable[[web.Request], Any]:
+    from aiohttp import web
+
+    async def handle(request: web.Request) -> web.Response:
+        if not is_local_name(request.host):
+            return web.Response(status=403, text="ask by IP address, or as localhost\n")
+        answer = endpoint(dict(request.query))
+        headers = {"Content-Type": answer.content_type}
+        return web.Response(status=answer.status, body=answer.text.encode(), headers=headers)
+
+    return handle
+
+
+def is_local_name(host: str) -> bool:
+    """Tell whether a Host header is an IP address or `localhost`, with or without a port."""
+    name = urlsplit(f"//{host}").hostname or ""
+    if name == "localhost":
+        return True
+    try:
+        ip_address(name)
+    except ValueError:
+        return False
+    return True
 
 
 def _build_handler(endpoint: Endpoint) -> Callable[[web.Request], Awaitable[web.Response]]:

@@ -33,6 +33,19 @@ def compile_expression(text: str, variables: tuple[str, ...]) -> Any:
     return env.compile(text)
 
 
+def find_fault(text: str, variables: tuple[str, ...]) -> str:
+    """Tell why an expression does not compile; empty where it does.
+
+    Raises:
+        ImportError: the evaluator is not installed.
+    """
+    try:
+        compile_expression(text, variables)
+    except RuntimeError as error:
+        return f"compilation failed: {strip_code(str(error))}"
+    return ""
+
+
 def evaluate(text: str, variables: tuple[str, ...], data: Object) -> Any:
     """Return the value of an expression.
 

@@ -11,8 +11,7 @@ from kubewright.api.resource import Object
 from kubewright.local.apiserver import admission_expression
 from kubewright.local.apiserver.admission_expression import (
     ExpressionFailed,
-    compile_expression,
-    strip_code,
+    find_fault,
 )
 from kubewright.local.apiserver.crd.expressions import is_cel_available
 from kubewright.local.apiserver.field_error import forbidden, invalid
@@ -62,10 +61,7 @@ def validate_expressions(policy: Object) -> list[Cause]:
         if _AUTHORIZER.search(_STRING.sub('""', text)):
             causes.append(forbidden(field, "this server does not support the variable authorizer"))
             continue
-        try:
-            compile_expression(text, _VARIABLES)
-        except RuntimeError as error:
-            fault = f"compilation failed: {strip_code(str(error))}"
+        if fault := find_fault(text, _VARIABLES):
             causes.append(invalid(field, text, fault))
     return causes
 

@@ -126,6 +126,17 @@ class TokenIssuer:
 
     def read(self, token: str) -> Claims | None:
         """Return the claims of a token that is ours, not expired, and whose objects exist."""
+        claims = self._read_signed(token)
+        return claims if claims and self._is_valid(claims) else None
+
+    def lost_account(self, token: str) -> str:
+        """Return the ServiceAccount that a token of ours outlived; empty where it is not that."""
+        claims = self._read_signed(token)
+        if claims is None or self._has_account(claims):
+            return ""
+        return claims.name
+
+    def _read_signed(self, token: str) -> Claims | None:
         text, _, signature = token.rpartition(".")
         _, _, payload = text.partition(".")
         if not payload:
@@ -133,18 +144,19 @@ class TokenIssuer:
         try:
             if not self._verify(text.encode(), _decode(signature)):
                 return None
-            claims = _claims(msgspec.json.decode(_decode(payload)))
+            return _claims(msgspec.json.decode(_decode(payload)))
         except (binascii.Error, msgspec.DecodeError, KeyError, TypeError, ValueError):
             return None
-        return claims if claims and self._is_valid(claims) else None
 
     def _is_valid(self, claims: Claims) -> bool:
         if claims.expires <= self._now().timestamp():
             return False
-        namespace = claims.namespace
-        if not self._exists("ServiceAccount", namespace, claims.name, claims.uid):
+        if not self._has_account(claims):
             return False
-        return claims.pod is None or self._exists("Pod", namespace, *claims.pod)
+        return claims.pod is None or self._exists("Pod", claims.namespace, *claims.pod)
+
+    def _has_account(self, claims: Claims) -> bool:
+        return self._exists("ServiceAccount", claims.namespace, claims.name, claims.uid)
 
     def verify(self, token: str) -> User | None:
         """Return whose token it is, for the API server itself."""

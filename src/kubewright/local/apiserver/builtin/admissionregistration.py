@@ -1,13 +1,13 @@
 """Rules of the admissionregistration.k8s.io group.
 
-CEL expressions are checked where they are evaluated, not here.
+The expressions of policies are checked where they are evaluated, not here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from kubewright.api.errors import Cause
@@ -23,6 +23,12 @@ from kubewright.local.apiserver.field_error import (
     required,
 )
 from kubewright.local.apiserver.formats import check_dns_subdomain
+from kubewright.local.apiserver.lazy_module import lazy_module
+
+if TYPE_CHECKING:
+    from kubewright.local.apiserver import match_condition
+else:
+    match_condition = lazy_module("kubewright.local.apiserver.match_condition")
 
 _OPERATIONS = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
 _SCOPES = ("*", "Cluster", "Namespaced")
@@ -70,6 +76,8 @@ def _validate_webhook(hook: Object, field: str) -> list[Cause]:
     for index, condition in enumerate(hook.get("matchConditions") or ()):
         place = f"{field}.matchConditions[{index}]"
         causes += check_present(condition, "expression", place)
+        if text := condition.get("expression"):
+            causes += match_condition.validate_condition(text, f"{place}.expression")
         causes += check_present(condition, "name", place)
     return causes
 

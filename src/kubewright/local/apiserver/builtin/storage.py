@@ -23,7 +23,6 @@ from kubewright.local.apiserver.field_error import invalid, required
 from kubewright.local.apiserver.kind import Column
 from kubewright.local.apiserver.objectmeta import IMMUTABLE
 
-_DEFAULT = "storageclass.kubernetes.io/is-default-class"
 _BINDING = ("Immediate", "WaitForFirstConsumer")
 
 
@@ -43,12 +42,9 @@ def _validate_class_update(obj: Object, old: Object) -> list[Cause]:
 
 
 def _class_cells(obj: Object, now: datetime) -> list[Any]:
-    name = obj["metadata"].get("name", "")
-    if (obj["metadata"].get("annotations") or {}).get(_DEFAULT) == "true":
-        name += " (default)"
     expands = bool(obj.get("allowVolumeExpansion"))
     return [
-        name,
+        obj["metadata"].get("name", ""),
         obj.get("provisioner", ""),
         obj.get("reclaimPolicy", "Delete"),
         obj.get("volumeBindingMode", UNSET),

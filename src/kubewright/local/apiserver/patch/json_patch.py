@@ -19,11 +19,24 @@ Operation: TypeAlias = dict[str, Any]
 Container: TypeAlias = dict[str, Any] | list[Any]
 
 _REFUSED = "the server rejected our request due to an error in our request"
+# What the library says of a path that leads nowhere; mutating webhooks are told so.
+_MISSING = {
+    "add": 'add operation does not apply: doc is missing path: "{}"',
+    "remove": 'remove operation does not apply: doc is missing path: "{}"',
+    "replace": "replace operation does not apply: doc is missing path: {}",
+    "move": "move operation does not apply: doc is missing from path: {}",
+    "copy": "copy operation does not apply: doc is missing from path: {}",
+    "test": "test operation does not apply: is missing path: {}",
+}
 _INDEX = re.compile(r"[+-]?[0-9]+")
 
 
 class _Failure(Exception):
     """An operation does not apply to the document."""
+
+
+class _MissingPath(_Failure):
+    """The document has nothing that could hold what a path names."""
 
 
 def apply_patch(doc: Any, operations: Any) -> Any:
@@ -85,7 +98,12 @@ def _apply(root: list[Any], operation: Operation) -> None:
     apply = _OPERATIONS.get(operation.get("op") or "")
     if apply is None:
         raise _Failure(f"unknown operation {operation.get('op')!r}")
-    apply(root, operation)
+    try:
+        apply(root, operation)
+    except _MissingPath:
+        op = operation["op"]
+        path = operation.get("from" if op in ("copy", "move") else "path")
+        raise _Failure(f"{_MISSING[op].format(path)}: missing value") from None
 
 
 def _add(root: list[Any], operation: Operation) -> None:
@@ -155,10 +173,10 @@ def _find(root: list[Any], path: str) -> tuple[Container, str]:
     current: Any = root[0]
     for step in steps[1:-1]:
         if not isinstance(current, dict | list):
-            raise _Failure(f"{path} is missing")
+            raise _MissingPath
         current = _get(current, _unescape(step))
     if not isinstance(current, dict | list):
-        raise _Failure(f"{path} is missing")
+        raise _MissingPath
     return current, _unescape(steps[-1])
 
 

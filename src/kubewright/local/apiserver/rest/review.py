@@ -98,8 +98,13 @@ class Reviewer:
         try:
             user = self._authenticator.check_token(token)
         except Unauthorized:
-            return {"user": {}, "error": "invalid bearer token"}
+            return {"user": {}, "error": self._token_problem(token)}
         return {"authenticated": True, "user": _user_info(user), "audiences": list(wanted)}
+
+    def _token_problem(self, token: str) -> str:
+        problem = "invalid bearer token"
+        account = self._issuer.lost_account(token) if self._issuer else ""
+        return f'[{problem}, serviceaccounts "{account}" not found]' if account else problem
 
 
 def _wrong_audience(found: tuple[str, ...], wanted: tuple[str, ...]) -> str:

@@ -145,7 +145,9 @@ class _Compiler:
         if name == _QUANTITY:
             node.kind, node.scalar = "scalar", "any"
         elif name == _RAW_EXTENSION:
+            # What someone else defines is one value to those who own fields.
             _copy(DEDUCED, node)
+            node.kind, node.values, node.map_type = "object", DEDUCED, "atomic"
         if name:
             node.name = name
 

@@ -95,9 +95,3 @@ async def test_refuses_expressions_that_it_cannot_evaluate(call: Caller, express
     reply = await call("POST", f"{GROUP}/validatingadmissionpolicies", body)
     assert reply.status == 422
     assert reply.body["details"]["causes"][0]["field"] == "spec.validations[0].expression"
-
-
-async def test_refuses_mutating_policies_by_name(call: Caller) -> None:
-    body = {"metadata": {"name": "p"}, "spec": {}}
-    reply = await call("POST", f"{GROUP}/mutatingadmissionpolicies", body)
-    assert (reply.status, reply.body["reason"]) == (501, "NotImplemented")

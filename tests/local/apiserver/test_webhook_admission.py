@@ -169,3 +169,15 @@ async def test_an_answer_to_another_question_is_a_failure(call: Caller, hook: Ho
     await configure(call, "validating", hook.configure())
     reply = await call("POST", CONFIG_MAPS, BODY)
     assert (reply.status, "expected response.uid" in reply.body["message"]) == (500, True)
+
+
+async def test_a_match_condition_that_does_not_compile_is_refused(call: Caller, hook: Hook) -> None:
+    pytest.importorskip("cel_expr_python")
+    conditions = [{"name": "c", "expression": text} for text in ("object.x == 1", "1 +", "1")]
+    body = hook.configure(matchConditions=conditions)
+    reply = await call("POST", CONFIGURATIONS.format("validating"), body)
+    causes = {c["field"]: c["message"] for c in reply.body["details"]["causes"]}
+    place = "webhooks[0].matchConditions[{}].expression"
+    assert causes.keys() == {place.format(1), place.format(2)}
+    assert "compilation failed: ERROR: <input>:1:4" in causes[place.format(1)]
+    assert causes[place.format(2)].endswith("must evaluate to bool but got int")

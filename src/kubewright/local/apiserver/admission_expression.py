@@ -9,6 +9,8 @@ from typing import Any
 from kubewright.api.resource import Object
 from kubewright.local.apiserver.crd.cel_library import build_config, build_extensions, load_cel
 
+# What the evaluator, which has no types of Kubernetes' own, takes for them.
+_PLAIN = {"Object": "map", "list(JSONPatch)": "list"}
 _CODE = re.compile(r"^(?!ERROR)[A-Z_]+: | \[[A-Z_]+\]$")
 
 
@@ -33,17 +35,22 @@ def compile_expression(text: str, variables: tuple[str, ...]) -> Any:
     return env.compile(text)
 
 
-def find_fault(text: str, variables: tuple[str, ...]) -> str:
-    """Tell why an expression does not compile; empty where it does.
+def find_fault(text: str, variables: tuple[str, ...], wanted: str = "") -> str:
+    """Tell why an expression does not compile, or is of another type than the one wanted.
+
+    Empty where nothing is wrong. `wanted` is `bool`, `string`, `Object` or `list(JSONPatch)`.
 
     Raises:
         ImportError: the evaluator is not installed.
     """
     try:
-        compile_expression(text, variables)
+        compiled = compile_expression(text, variables)
     except RuntimeError as error:
         return f"compilation failed: {strip_code(str(error))}"
-    return ""
+    found = compiled.return_type().name().lower().replace("<", "(").replace(">", ")")
+    if not wanted or found == "dyn" or found.startswith(_PLAIN.get(wanted, wanted)):
+        return ""
+    return f"must evaluate to {wanted} but got {found}"
 
 
 def evaluate(text: str, variables: tuple[str, ...], data: Object) -> Any:

@@ -7,6 +7,7 @@ from kubewright.local.apiserver.aggregation import AggregationRefusal
 from kubewright.local.apiserver.backend import Backend
 from kubewright.local.apiserver.default_classes import DefaultClasses
 from kubewright.local.apiserver.limit_ranges import LimitRanger
+from kubewright.local.apiserver.mutating_policy_admission import MutatingPolicyAdmission
 from kubewright.local.apiserver.pod_admission import (
     DefaultTolerationSeconds,
     PodPriority,
@@ -29,6 +30,7 @@ def builtin_plugins(backend: Backend, caller: WebhookCaller) -> list[Plugin]:
         DefaultClasses(backend),
         LimitRanger(backend),
         PodSecurity(backend),
+        MutatingPolicyAdmission(backend),
         PolicyAdmission(backend),
         WebhookAdmission(backend, caller),
         ServiceAddresses(backend),

@@ -22,7 +22,7 @@ def validate_condition(text: str, field: str) -> list[Cause]:
     """
     if not is_cel_available():
         return [forbidden(field, "match conditions (CEL) need an evaluator: kubewright[cel]")]
-    fault = find_fault(text, _VARIABLES)
+    fault = find_fault(text, _VARIABLES, "bool")
     return [invalid(field, text, fault)] if fault else []
 
 

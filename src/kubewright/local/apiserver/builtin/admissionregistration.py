@@ -1,7 +1,4 @@
-"""Rules of the admissionregistration.k8s.io group.
-
-The expressions of policies are checked where they are evaluated, not here.
-"""
+"""Rules of the admissionregistration.k8s.io group."""
 
 from __future__ import annotations
 
@@ -26,8 +23,9 @@ from kubewright.local.apiserver.formats import check_dns_subdomain
 from kubewright.local.apiserver.lazy_module import lazy_module
 
 if TYPE_CHECKING:
-    from kubewright.local.apiserver import match_condition
+    from kubewright.local.apiserver import match_condition, policy_expressions
 else:
+    policy_expressions = lazy_module("kubewright.local.apiserver.policy_expressions")
     match_condition = lazy_module("kubewright.local.apiserver.match_condition")
 
 _OPERATIONS = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
@@ -35,6 +33,7 @@ _SCOPES = ("*", "Cluster", "Namespaced")
 _POLICIES = ("Fail", "Ignore")
 _MATCH = ("Equivalent", "Exact")
 _SIDE_EFFECTS = ("None", "NoneOnDryRun")
+_MUTATIONS = {"ApplyConfiguration": "applyConfiguration", "JSONPatch": "jsonPatch"}
 _ACTIONS = ("Audit", "Deny", "Warn")
 _FORM = "; desired format: https://host[/path]"
 
@@ -175,7 +174,50 @@ def _validate_policy(obj: Object) -> list[Cause]:
         causes.append(required("spec.validations", detail))
     for index, validation in enumerate(spec.get("validations") or ()):
         causes += check_present(validation, "expression", f"spec.validations[{index}]")
+    return causes + policy_expressions.validate_expressions(obj)
+
+
+def _validate_mutating_policy(obj: Object) -> list[Cause]:
+    spec = obj["spec"]
+    causes = [] if spec.get("matchConstraints") else [required("spec.matchConstraints")]
+    causes += check_choice(spec.get("failurePolicy"), _POLICIES, "spec.failurePolicy")
+    if not spec.get("mutations"):
+        causes.append(required("spec.mutations", "mutations must contain at least one item"))
+    for index, mutation in enumerate(spec.get("mutations") or ()):
+        causes += _validate_mutation(mutation, f"spec.mutations[{index}]")
+    causes += policy_expressions.validate_expressions(obj)
+    if not spec.get("reinvocationPolicy"):
+        return [*causes, required("spec.reinvocationPolicy")]
+    return causes + check_choice(
+        spec["reinvocationPolicy"], ("IfNeeded", "Never"), "spec.reinvocationPolicy"
+    )
+
+
+def _validate_mutation(mutation: Object, field: str) -> list[Cause]:
+    chosen = mutation.get("patchType")
+    if not chosen:
+        return [required(f"{field}.patchType")]
+    if chosen not in _MUTATIONS:
+        return [not_supported(f"{field}.patchType", chosen, _MUTATIONS)]
+    causes: list[Cause] = []
+    for patch_type, key in _MUTATIONS.items():
+        if patch_type != chosen and mutation.get(key):
+            detail = f"must not be specified when patchType is {chosen}"
+            causes.append(invalid(f"{field}.{key}", f"{{{key}}}", detail))
+        elif patch_type == chosen and not mutation.get(key):
+            detail = f"must be specified when patchType is {chosen}"
+            causes.append(required(f"{field}.{key}", detail))
+        elif patch_type == chosen:
+            causes += check_present(mutation[key], "expression", f"{field}.{key}")
     return causes
+
+
+def _validate_mutating_binding(obj: Object) -> list[Cause]:
+    spec = obj["spec"]
+    causes: list[Cause] = []
+    if (reference := spec.get("paramRef")) is not None:
+        causes += _validate_parameters(reference, "spec.paramRef")
+    return causes if spec.get("policyName") else [*causes, required("spec.policyName")]
 
 
 def _validate_binding(obj: Object) -> list[Cause]:
@@ -262,6 +304,7 @@ RULES: Mapping[str, Rules] = {
     "MutatingAdmissionPolicy": Rules(
         has_generation=True,
         allow_unconditional_update=False,
+        validate=_validate_mutating_policy,
         table=Table(
             (column("Mutations", "integer"), column("ParamKind"), AGE), _policy_cells("mutations")
         ),
@@ -269,6 +312,7 @@ RULES: Mapping[str, Rules] = {
     "MutatingAdmissionPolicyBinding": Rules(
         has_generation=True,
         allow_unconditional_update=False,
+        validate=_validate_mutating_binding,
         table=_BINDING_TABLE,
     ),
 }

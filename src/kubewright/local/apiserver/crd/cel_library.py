@@ -194,6 +194,7 @@ FUNCTIONS: tuple[tuple[str, str, str, Callable[..., Any]], ...] = (
     (".getPort", "s", "m", _url_port),
     (".getEscapedPath", "s", "m", lambda u: _open(u).path),
     (".getQuery", "m", "m", lambda u: parse_qs(_open(u).query, keep_blank_values=True)),
+    ("jsonpatch.escapeKey", "s", "s", lambda key: key.replace("~", "~0").replace("/", "~1")),
     *((f"format.{name}", "m", "", _format(name)) for name in _FORMATS),
     (".validate", "S", "ms", _validate),
     # What `validate` returns is optional: a list that is empty where nothing is wrong.

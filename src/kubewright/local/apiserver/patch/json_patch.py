@@ -35,6 +35,12 @@ class _Failure(Exception):
     """An operation does not apply to the document."""
 
 
+class TestFailed(_Failure):
+    """What a patch tests for is not so."""
+
+    __test__ = False
+
+
 class _MissingPath(_Failure):
     """The document has nothing that could hold what a path names."""
 
@@ -145,7 +151,7 @@ def _test(root: list[Any], operation: Operation) -> None:
     path, wanted = _text(operation, "path"), operation.get("value")
     found = root[0] if path == "" else _get(*_find(root, path))
     if not _is_same(found, wanted):
-        raise _Failure(f"{path} is not what was tested for")
+        raise TestFailed(f"testing path {path} failed")
 
 
 _OPERATIONS: dict[str, Callable[[list[Any], Operation], None]] = {

@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kubewright.cli.command import Commands, add_command
+from kubewright.cli.webhooks import Webhooks, add_webhook_flags
 
 if TYPE_CHECKING:
     from kubewright.cli.probes import Probes
     from kubewright.client import Client, KubeConfig
     from kubewright.runtime import LeaderElection, Manager, Operator
+    from kubewright.webhook import WebhookServer
 
 EXAMPLES = """\
   # Run the operator of a package against the current kubeconfig
@@ -23,7 +25,10 @@ EXAMPLES = """\
 
   # Run one of several replicas in a cluster, with probes and metrics
   kubewright run memcached_operator --leader-elect \\
-      --metrics-bind-address :8080 --health-probe-bind-address :8081"""
+      --metrics-bind-address :8080 --health-probe-bind-address :8081
+
+  # Serve its webhooks too, from this machine to a local control plane
+  kubewright run memcached_operator --webhook-bind-address :9443"""
 
 _logger = logging.getLogger("kubewright")
 
@@ -49,6 +54,7 @@ def add_to(commands: Commands) -> None:
         "--install-crds", action="store_true", help="apply the operators' CRDs before they start"
     )
     _add_manager_flags(parser)
+    add_webhook_flags(parser)
     parser.add_argument(
         "--log-format",
         choices=["text", "json"],
@@ -137,7 +143,8 @@ async def _run(operators: list[Operator], probes: Probes, options: argparse.Name
         await client.request("GET", "/version")
         probes.measure(client, config.server)
         election = _build_election(operators, config, options)
-        await run_until_signal(_run_manager(operators, client, probes, election, options))
+        webhooks = Webhooks.parse(options, config.server).build_server(operators, client, config)
+        await run_until_signal(_run_manager(operators, client, probes, election, webhooks, options))
     return 0
 
 
@@ -159,6 +166,7 @@ async def _run_manager(
     client: Client,
     probes: Probes,
     election: LeaderElection | None,
+    webhooks: WebhookServer | None,
     options: argparse.Namespace,
 ) -> None:
     import asyncio
@@ -172,15 +180,28 @@ async def _run_manager(
         max_concurrent_reconciles=options.max_concurrent_reconciles,
         observer=probes.observer,
     )
+    if webhooks is not None:
+        manager.add(webhooks, needs_leader_election=False)
     # Probes are answered from the first moment to the last: the drain at the end, too.
     async with probes.serve(manager):
+        if options.install_crds:
+            await _install_crds(operators, client, webhooks)
         for operator in operators:
-            if options.install_crds:
-                await operator.ensure_crds(client)
             operator.add_to(manager)
         async with asyncio.TaskGroup() as group:
             group.create_task(_announce(manager, operators))
             group.create_task(manager.run())
+
+
+async def _install_crds(
+    operators: list[Operator], client: Client, webhooks: WebhookServer | None
+) -> None:
+    conversion = None
+    if webhooks is not None:
+        await webhooks.prepare_conversions()
+        conversion = webhooks.conversion_config
+    for operator in operators:
+        await operator.ensure_crds(client, conversion=conversion)
 
 
 async def _announce(manager: Manager, operators: list[Operator]) -> None:

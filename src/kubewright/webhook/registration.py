@@ -62,6 +62,18 @@ class Registration:
             for wanted in build_conversions(operator, endpoint, authorities):
                 await self._ensure_applied(operator, wanted)
 
+    async def switch_conversions(self, endpoint: Endpoint) -> None:
+        """Let the CRDs that are there lead to `endpoint`, where they lead elsewhere by other means.
+
+        A clientConfig has a URL or a Service, and server-side apply does not take away what another
+        manager owns.
+        """
+        for operator in self._operators:
+            for wanted in build_conversions(operator, endpoint):
+                live = await self._read(wanted)
+                if live is not None and (operations := plan_switch(live, wanted)):
+                    await self._patch(wanted, operations)
+
     async def _ensure_applied(self, operator: Operator, wanted: Object) -> None:
         live = await self._read(wanted)
         if live is None:

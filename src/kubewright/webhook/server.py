@@ -23,7 +23,7 @@ from kubewright.api.errors import (
 )
 from kubewright.api.resource import Object
 from kubewright.client.clock import Clock, SystemClock
-from kubewright.runtime.operator import Operator
+from kubewright.runtime.operator import CONVERT_PATH, Operator
 from kubewright.webhook.bounded_call import BoundedCalls
 from kubewright.webhook.certificate_source import CertificateSource
 from kubewright.webhook.configuration import (
@@ -114,8 +114,8 @@ class WebhookServer:
     Arguments:
         host, port: where to listen; an empty host means all interfaces, port 0 any free port.
         certificates: where the serving certificate comes from.
-        endpoint: how the API server reaches the server; also the names of the certificate.
-        registration: what tells the API server; None where manifests do.
+        endpoint: how the API server reaches the server, which gives the certificate its names.
+        registration: what tells the API server; without it or an endpoint, manifests do.
     """
 
     def __init__(
@@ -125,11 +125,11 @@ class WebhookServer:
         host: str = "",
         port: int = 9443,
         certificates: CertificateSource,
-        endpoint: Endpoint,
+        endpoint: Endpoint | None = None,
         registration: Registration | None = None,
         clock: Clock | None = None,
     ) -> None:
-        self._webhooks = build_webhooks(operators)
+        self.webhooks: Sequence[Webhook] = build_webhooks(operators)
         self._host, self._wanted_port = host, port
         self._certificates = certificates
         self._endpoint = endpoint
@@ -137,7 +137,7 @@ class WebhookServer:
         self._clock: Clock = SystemClock() if clock is None else clock
         self._tls = SwappableTLS()
         self._calls = BoundedCalls()
-        self._trusted: bytes | None = None if registration is None else b""
+        self._trusted: bytes | None = None if registration is None or endpoint is None else b""
         self._problem = "no certificate is loaded"
         self._told: dict[str, str] = {}
         self._authorities = b""
@@ -147,6 +147,18 @@ class WebhookServer:
     def find_problems(self) -> Sequence[str]:
         """Tell why webhooks cannot be answered; a failing renewal alone is no reason yet."""
         return () if self.port else (f"webhooks are not served: {self._problem}",)
+
+    @property
+    def conversion_config(self) -> Object | None:
+        """The clientConfig of conversions, for `Operator.ensure_crds`; None without an endpoint."""
+        if self._endpoint is None:
+            return None
+        return self._endpoint.build_client_config(CONVERT_PATH)
+
+    async def prepare_conversions(self) -> None:
+        """Let CRDs that are installed already lead here, so that they can be applied."""
+        if self._registration is not None and self._endpoint is not None:
+            await self._registration.switch_conversions(self._endpoint)
 
     async def run(self) -> None:
         """Serve until cancelled.
@@ -188,13 +200,14 @@ class WebhookServer:
         return True
 
     async def _load(self) -> None:
-        serving = await self._certificates.load(self._endpoint.names, self._trusted)
+        names = [] if self._endpoint is None else self._endpoint.names
+        serving = await self._certificates.load(names, self._trusted)
         if self._tls.load(serving):
             _logger.info("webhooks: a new serving certificate is loaded")
         self._authorities = serving.authorities
 
     async def _register(self) -> None:
-        if self._registration is not None:
+        if self._registration is not None and self._endpoint is not None:
             endpoint = self._endpoint.at_port(self.port)
             await self._registration.ensure(endpoint, self._authorities)
             self._trusted = self._authorities
@@ -205,7 +218,7 @@ class WebhookServer:
         from aiohttp import web
 
         application = web.Application()
-        for webhook in self._webhooks:
+        for webhook in self.webhooks:
             application.router.add_post(webhook.path, partial(self._handle, webhook))
         runner = web.AppRunner(
             application,
@@ -226,7 +239,7 @@ class WebhookServer:
                 ) from error
             yield runner.addresses[0][1]
         finally:
-            await runner.cleanup()
+            await _end(runner)
 
     async def _handle(self, webhook: Webhook, http: web.Request) -> web.Response:
         seconds = read_timeout(http.query, webhook.default_timeout)
@@ -264,6 +277,18 @@ class WebhookServer:
         level = logging.DEBUG if is_known else logging.ERROR
         fault = None if isinstance(error, KubewrightError) else error
         _logger.log(level, "webhook %s: %s", webhook.path, text, exc_info=fault)
+
+
+async def _end(runner: web.AppRunner) -> None:
+    """Answer what is being asked, then end all connections."""
+    connections = [] if runner.server is None else runner.server.connections
+    transports = [connection.transport for connection in connections]
+    await runner.cleanup()
+    for transport in transports:
+        # Closed politely, it would outlive the loop: it waits half a minute for the other side.
+        if transport is not None:
+            transport.abort()
+    await asyncio.sleep(0)
 
 
 async def _read(http: web.Request, limit: int) -> bytes:

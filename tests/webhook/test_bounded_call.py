@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from kubewright.api.errors import ServiceUnavailable, Timeout
+from kubewright.api.errors import Timeout
 from kubewright.webhook.bounded_call import BoundedCalls
 
 
@@ -29,7 +29,7 @@ async def test_what_would_end_the_loop_is_an_error_like_any_other(error: BaseExc
     def fail() -> None:
         raise error
 
-    with pytest.raises(RuntimeError, match=f"the function raised {type(error).__name__}"):
+    with pytest.raises(RuntimeError, match=f"function raised {type(error).__name__}"):
         await BoundedCalls().call(fail, 5)
 
 
@@ -40,13 +40,13 @@ async def test_a_hanging_function_is_cut_and_its_place_told() -> None:
         release.wait(10)
 
     started = time.monotonic()
-    with pytest.raises(Timeout, match=r"after that it was at webhook/test_bounded_call.py, line "):
+    with pytest.raises(Timeout, match=r"it was at webhook/test_bounded_call.py:\d+ in hang"):
         await BoundedCalls().call(hang, 0.1)
     assert time.monotonic() - started < 2
     release.set()
 
 
-async def test_when_too_many_hang_nothing_more_is_called() -> None:
+async def test_when_too_many_hang_further_calls_are_refused_until_one_ends() -> None:
     calls, release = BoundedCalls(), threading.Event()
 
     def hang() -> None:
@@ -56,9 +56,8 @@ async def test_when_too_many_hang_nothing_more_is_called() -> None:
         *(calls.call(hang, 0.2) for _ in range(32)), return_exceptions=True
     )
     assert {type(outcome) for outcome in outcomes} == {Timeout}
-    with pytest.raises(ServiceUnavailable, match="32 calls"):
-        await calls.call(hang, 0.2)
+    with pytest.raises(Timeout, match="32 calls before this one have not ended"):
+        await calls.call(hang, 0.1)
 
     release.set()
-    await asyncio.sleep(0.05)
     assert await calls.call(lambda: 1, 5) == 1

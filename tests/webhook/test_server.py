@@ -122,7 +122,7 @@ async def test_a_conversion_that_fails_is_told_with_its_place(caller: Caller) ->
     result = answer["response"]["result"]
     assert (result["status"], result["code"]) == ("Failure", 500)
     assert "ValueError: invalid literal for int()" in result["message"]
-    assert "(webhook/widgets.py, line " in result["message"]
+    assert "(webhook/widgets.py:" in result["message"]
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import traceback
+from collections.abc import Iterable
+from itertools import dropwhile
 from pathlib import Path
+from types import FrameType
 
 from kubewright.api.errors import (
     APIError,
@@ -121,16 +124,31 @@ def locate_error(error: BaseException) -> str:
     Below Kubewright's own frames come those of the author, and below them those of libraries: the
     last one in the folder of the first one is meant.
     """
-    frames = [
+    return _locate(traceback.walk_tb(error.__traceback__))
+
+
+def locate_frame(frame: FrameType) -> str:
+    """Say which line of an operator's code a thread of Kubewright's is at, down to a frame."""
+    stack = reversed([*traceback.walk_stack(frame)])
+    return _locate(dropwhile(lambda call: not _is_ours(call[0]), stack))
+
+
+def _locate(stack: Iterable[tuple[FrameType, int]]) -> str:
+    """Say which line of an operator's code a stack is at, from the outermost call on."""
+    outside = [
         (frame.f_code.co_filename, line, frame.f_code.co_name)
-        for frame, line in traceback.walk_tb(error.__traceback__)
+        for frame, line in stack
+        if not _is_ours(frame)
     ]
-    outside = [frame for frame in frames if not Path(frame[0]).is_relative_to(_HOME)]
     if not outside:
         return ""
     folder = Path(outside[0][0]).parent
     path, line, name = [frame for frame in outside if Path(frame[0]).is_relative_to(folder)][-1]
     return f"{short_path(path)}:{line} in {name}"
+
+
+def _is_ours(frame: FrameType) -> bool:
+    return Path(frame.f_code.co_filename).is_relative_to(_HOME)
 
 
 def short_path(path: str) -> str:

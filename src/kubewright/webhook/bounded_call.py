@@ -6,87 +6,60 @@ import asyncio
 import sys
 import threading
 from collections.abc import Callable
-from functools import partial
 from typing import TypeVar
 
-from kubewright.api.errors import ServiceUnavailable, Timeout
-from kubewright.webhook.fault import describe_frame
+from kubewright.api.errors import Timeout
+from kubewright.runtime.failure import locate_frame
+from kubewright.runtime.thread_pool import ThreadPool
 
-T = TypeVar("T")
+R = TypeVar("R")
 
-_MOST_ABANDONED = 32
-"""Threads that may hang before nothing more is called: each holds memory and may hold locks."""
+_THREADS = 32
+"""Calls at once, those included that hang for ever: when all do, every further call is refused."""
 
 
 class BoundedCalls:
     """Call functions in threads, each for a bounded time.
 
-    A thread cannot be stopped. One whose time is over is abandoned: it runs to its own end, and
-    does not keep the process from ending.
+    A thread cannot be stopped: a function whose time is over is left to itself, and does not keep
+    the process from ending.
     """
 
     def __init__(self) -> None:
-        self._abandoned: set[threading.Thread] = set()
+        self._pool = ThreadPool("webhook", _THREADS)
 
-    async def call(self, function: Callable[[], T], seconds: float) -> T:
+    async def call(self, function: Callable[[], R], seconds: float) -> R:
         """Call a function and return what it returns.
 
         Raises:
             Timeout: it takes too long; the message says where it is.
-            ServiceUnavailable: too many calls hang already.
             Exception: what the function raises.
         """
-        self._abandoned = {thread for thread in self._abandoned if thread.is_alive()}
-        if len(self._abandoned) >= _MOST_ABANDONED:
-            raise ServiceUnavailable(f"{len(self._abandoned)} calls before this one still hang")
-        loop = asyncio.get_running_loop()
-        outcome: asyncio.Future[T] = loop.create_future()
-        thread = threading.Thread(
-            target=_run, args=(function, loop, outcome), name="webhook", daemon=True
-        )
-        thread.start()
+        thread: list[int] = []
+
+        def run() -> R:
+            thread.append(threading.get_ident())
+            try:
+                return function()
+            except Exception:
+                raise
+            except BaseException as error:
+                # An exit from a thread would end the event loop and with it the process.
+                raise RuntimeError(f"the function raised {type(error).__name__}") from error
+
         try:
-            async with asyncio.timeout(seconds):
-                return await outcome
+            async with asyncio.timeout(seconds) as limit:
+                return await self._pool.run(run)
         except TimeoutError as error:
-            if not outcome.cancelled():
+            if not limit.expired():
                 raise  # the function itself raised it
-            raise Timeout(_tell_hanging(thread, seconds)) from error
-        finally:
-            if outcome.cancelled():
-                self._abandoned.add(thread)
+            raise Timeout(_tell_hanging(thread, seconds), None) from error
 
 
-def _tell_hanging(thread: threading.Thread, seconds: float) -> str:
-    frame = sys._current_frames().get(thread.ident or 0)
-    place = describe_frame(frame) if frame is not None else ""
-    where = f": after that it was at {place}" if place else ""
-    return f"no answer within {seconds:.1f} s{where}"
-
-
-def _run(
-    function: Callable[[], T], loop: asyncio.AbstractEventLoop, outcome: asyncio.Future[T]
-) -> None:
-    settle: Callable[[], None]
-    try:
-        settle = partial(outcome.set_result, function())
-    except BaseException as error:
-        # Whatever it is, the caller must hear of it, and the loop must go on.
-        settle = partial(outcome.set_exception, _as_exception(error))
-
-    def settle_once() -> None:
-        if not outcome.done():
-            settle()
-
-    try:
-        loop.call_soon_threadsafe(settle_once)
-    except RuntimeError:
-        return  # the loop is closed: nobody waits any more
-
-
-def _as_exception(error: BaseException) -> Exception:
-    """Return what a future can carry: not StopIteration, nor what would end the event loop."""
-    if isinstance(error, Exception) and not isinstance(error, StopIteration):
-        return error
-    text = f"the function raised {type(error).__name__}"
-    return RuntimeError(text).with_traceback(error.__traceback__)
+def _tell_hanging(thread: list[int], seconds: float) -> str:
+    text = f"no answer within {seconds:.1f} s"
+    if not thread:
+        return f"{text}: {_THREADS} calls before this one have not ended"
+    frame = sys._current_frames().get(thread[0])
+    place = locate_frame(frame) if frame is not None else ""
+    return f"{text}: after that it was at {place}" if place else text

@@ -23,6 +23,7 @@ from kubewright.api.errors import (
 )
 from kubewright.api.resource import Object
 from kubewright.client.clock import Clock, SystemClock
+from kubewright.runtime.failure import describe
 from kubewright.runtime.operator import CONVERT_PATH, Operator
 from kubewright.webhook.bounded_call import BoundedCalls
 from kubewright.webhook.certificate_source import CertificateSource
@@ -32,7 +33,6 @@ from kubewright.webhook.configuration import (
     validating_webhooks,
 )
 from kubewright.webhook.conversion import ConversionWebhook
-from kubewright.webhook.fault import describe_fault
 from kubewright.webhook.registration import Registration
 from kubewright.webhook.tls import SwappableTLS
 
@@ -264,7 +264,7 @@ class WebhookServer:
             self._tell(webhook, error, str(error))
             return webhook.refuse(request, error)
         except Exception as error:
-            text = describe_fault(error)
+            text = describe(error)
             self._tell(webhook, error, text)
             return webhook.refuse(request, InternalError(text, None))
         self._told.pop(webhook.path, None)

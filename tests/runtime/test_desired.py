@@ -165,6 +165,15 @@ def test_never_takes_the_child_of_another_owner() -> None:
     assert step.reason == "it belongs to Pool else"
 
 
+def test_waits_for_the_end_of_a_namesakes_child() -> None:
+    desired = build(config_map(a="1"))
+    former = live_of(desired[0])
+    former["metadata"]["ownerReferences"][0] |= {"uid": "owner-0"}
+    (step,) = plan(desired, [former])
+    assert step.action is Action.WAIT
+    assert step.reason == "it belongs to an earlier Pool of this name, and goes with it"
+
+
 def test_takes_a_stranger_only_when_told_to_adopt() -> None:
     desired = build(config_map(a="1"))
     stranger = {**config_map(a="9"), "metadata": {"name": "pool", "namespace": "default"}}

@@ -34,7 +34,7 @@ class Action(enum.Enum):
     APPLY = "apply"
     DELETE = "delete"
     WAIT = "wait for"
-    """A child that is being deleted: it can be made anew when it is gone."""
+    """A child that is being deleted, or will be: it can be made anew when it is gone."""
     HOLD = "hold back"
     """What comes after a gate that is not passed yet; a deletion before its turn."""
     REFUSE = "refuse"
@@ -185,6 +185,9 @@ def _plan_child(
     key = NamespacedName.of(obj)
     if live is None:
         return Step(Action.CREATE, kind, key, "it does not exist", obj)
+    if _is_of_namesake(owner, live):
+        reason = f"it belongs to an earlier {owner['kind']} of this name, and goes with it"
+        return Step(Action.WAIT, kind, key, reason, obj, live)
     if refusal := _find_other_owner(owner, live, kind, manager):
         return Step(Action.REFUSE, kind, key, refusal, obj, live)
     if live["metadata"].get("deletionTimestamp"):
@@ -194,6 +197,18 @@ def _plan_child(
     if memory is not None and memory.knows(owner["metadata"]["uid"], obj, live, manager):
         return None
     return Step(Action.APPLY, kind, key, "it differs", obj, live)
+
+
+def _is_of_namesake(owner: Object, live: Object) -> bool:
+    """Tell whether a child's owner is one of the same name that was deleted before."""
+    controller, metadata = controller_of(live), owner["metadata"]
+    if controller is None or controller.get("uid") == metadata["uid"]:
+        return False
+    kind = GroupVersionKind.parse(controller.get("apiVersion", ""), controller.get("kind", ""))
+    return (
+        kind.group_kind == GroupVersionKind.of(owner).group_kind
+        and controller.get("name") == metadata["name"]
+    )
 
 
 def _find_other_owner(owner: Object, live: Object, kind: ChildKind, manager: str) -> str:

@@ -1,7 +1,8 @@
 """Finalizers: keep a deleted object until its operator has cleaned up. One among others.
 
 The list of finalizers is shared: an operator that writes it whole may drop another's. Here every
-change is a JSON patch that names one position and tests what stands there.
+change is a JSON patch that names one position and tests what stands there, and whose object it is:
+one that was made under the same name meanwhile keeps its own.
 """
 
 from __future__ import annotations
@@ -28,10 +29,14 @@ def plan_ensure_finalizer(obj: Object, finalizer: str) -> list[Any]:
         return []
     metadata = obj["metadata"]
     if metadata.get("finalizers"):
-        return [{"op": "add", "path": "/metadata/finalizers/-", "value": finalizer}]
+        return [
+            _test_identity(obj),
+            {"op": "add", "path": "/metadata/finalizers/-", "value": finalizer},
+        ]
     # Adding the list itself would replace one that came meanwhile: only for this very version.
     version = metadata["resourceVersion"]
     return [
+        _test_identity(obj),
         {"op": "test", "path": "/metadata/resourceVersion", "value": version},
         {"op": "add", "path": "/metadata/finalizers", "value": [finalizer]},
     ]
@@ -43,9 +48,14 @@ def plan_remove_finalizer(obj: Object, finalizer: str) -> list[Any]:
         return []
     path = f"/metadata/finalizers/{obj['metadata']['finalizers'].index(finalizer)}"
     return [
+        _test_identity(obj),
         {"op": "test", "path": path, "value": finalizer},
         {"op": "remove", "path": path},
     ]
+
+
+def _test_identity(obj: Object) -> Object:
+    return {"op": "test", "path": "/metadata/uid", "value": obj["metadata"]["uid"]}
 
 
 async def ensure_finalizer(ctx: Context, kind: Resource, obj: Object, finalizer: str) -> Object:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from kubewright.api.errors import KubewrightError, known_causes
-from kubewright.cli import explain, generate, local, run, version
+from kubewright.cli import diff, explain, generate, local, run, version
 from kubewright.cli.command import HelpFormatter
 
 
@@ -32,7 +32,7 @@ def build_parser() -> argparse.ArgumentParser:
         epilog="Use 'kubewright COMMAND --help' for more about a command.",
     )
     commands = parser.add_subparsers(title="available commands", metavar="COMMAND", required=True)
-    for module in (local, run, explain, generate, version):
+    for module in (local, run, diff, explain, generate, version):
         module.add_to(commands)
     return parser
 

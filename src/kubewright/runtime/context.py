@@ -6,6 +6,7 @@ import logging
 from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass, field
 from random import Random
+from typing import Protocol
 
 from kubewright.api.errors import ConfigurationError, InternalError, Timeout, TransportError
 from kubewright.api.resource import NamespacedName, Object, Resource
@@ -22,6 +23,14 @@ from kubewright.runtime.observer import NoObserver, Observer
 
 _DOUBTFUL = (TransportError, InternalError, Timeout)
 """Errors after which nobody knows whether a write happened."""
+
+
+class Stores(Protocol):
+    """Where objects are read from: a `Context`, or whatever else has stores."""
+
+    def store(self, resource: Resource) -> Store:
+        """Return the store of a resource."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)

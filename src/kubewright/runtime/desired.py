@@ -147,6 +147,22 @@ async def apply_plan(
     return outcome
 
 
+def guard(obj: Object, live: Object | None) -> Object:
+    """Make an apply that fails unless it meets what was read.
+
+    Server-side apply by one manager for two owners would hand the child from one to the other: the
+    entry that it replaces holds the owner reference. So a child is created only where none is, and
+    one that nobody controls is taken only at the very version that was read.
+    """
+    if live is None:
+        guard = {"resourceVersion": _NEVER}
+    else:
+        guard = {"uid": live["metadata"]["uid"]}
+        if controller_of(live) is None:
+            guard["resourceVersion"] = live["metadata"]["resourceVersion"]
+    return {**obj, "metadata": {**obj["metadata"], **guard}}
+
+
 def is_immutable_refusal(error: Exception) -> bool:
     """Tell whether the API refused a change because the field may never change."""
     return (
@@ -311,7 +327,7 @@ async def _apply(
     if refusal is not None:
         raise refusal
     try:
-        written = await ctx.apply(_guard(obj, step.live), field_manager=manager)
+        written = await ctx.apply(guard(obj, step.live), field_manager=manager)
     except Invalid as error:
         if _is_about_another(error):
             raise Conflict(f"{step.kind.resource.kind} {step.key} is another's now") from error
@@ -325,22 +341,6 @@ async def _apply(
     outcome.written[child_key(obj)] = written
     if step.action is Action.CREATE:
         _note(ctx, step, outcome, "Created")
-
-
-def _guard(obj: Object, live: Object | None) -> Object:
-    """Make an apply that fails unless it meets what was read.
-
-    Server-side apply by one manager for two owners would hand the child from one to the other: the
-    entry that it replaces holds the owner reference. So a child is created only where none is, and
-    one that nobody controls is taken only at the very version that was read.
-    """
-    if live is None:
-        guard = {"resourceVersion": _NEVER}
-    else:
-        guard = {"uid": live["metadata"]["uid"]}
-        if controller_of(live) is None:
-            guard["resourceVersion"] = live["metadata"]["resourceVersion"]
-    return {**obj, "metadata": {**obj["metadata"], **guard}}
 
 
 def _may_recreate(step: Step, error: Invalid) -> bool:

@@ -23,7 +23,7 @@ from kubewright.runtime.applied_memory import AppliedMemory
 from kubewright.runtime.blocking import adapt
 from kubewright.runtime.child_kind import ChildKey, build_children, child_key
 from kubewright.runtime.children import Children
-from kubewright.runtime.context import Context
+from kubewright.runtime.context import Context, Stores
 from kubewright.runtime.controller import QUIET_REREADS, STALLED_AFTER
 from kubewright.runtime.desired import (
     Action,
@@ -138,6 +138,21 @@ class KindReconciler(Generic[T]):
         self._failures.pop(key, None)
         return result
 
+    def plan(self, stores: Stores, entry: Entry) -> list[Step]:
+        """Return what a reconcile would do with the children of an object now.
+
+        Raises:
+            TerminalError: the object would stall.
+            DecodeError: it does not fit the model of its kind.
+        """
+        owner = entry.object()
+        if entry.meta.is_deleting:
+            ordered = self._managed.ordered_deletion and has_finalizer(owner, self.finalizer)
+            return self._plan(owner, [], self._read_live(stores, owner, [])) if ordered else []
+        self._validate(entry.key, entry.raw)
+        desired = self._build_desired(owner, entry.raw)
+        return self._plan(owner, desired, self._read_live(stores, owner, desired))
+
     async def _finalize(self, ctx: Context, owner: Object, raw: bytes) -> Result | None:
         managed = self._managed
         if not has_finalizer(owner, self.finalizer):
@@ -250,17 +265,17 @@ class KindReconciler(Generic[T]):
         message = f"{failure.message} ({locate(self._managed.desired)})"
         return type(failure)(message, failure.details, failure.code, failure.reason)
 
-    def _read_live(self, ctx: Context, owner: Object, desired: list[Object]) -> list[Object]:
+    def _read_live(self, stores: Stores, owner: Object, desired: list[Object]) -> list[Object]:
         """Read what the owner owns, and what has the name of a desired child."""
         uid = owner["metadata"]["uid"]
         live: dict[tuple[Resource, NamespacedName], Object] = {}
         for kind in self._managed.owns.values():
-            for entry in ctx.store(kind.resource).owned_by(uid):
+            for entry in stores.store(kind.resource).owned_by(uid):
                 live[kind.resource, entry.key] = entry.object()
         for child in desired:
             gvk, key = child_key(child)
             resource = self._managed.owns[gvk].resource
-            found = ctx.store(resource).get(key)
+            found = stores.store(resource).get(key)
             if found is not None and (resource, key) not in live:
                 live[resource, key] = found.object()
         return list(live.values())

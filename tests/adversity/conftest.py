@@ -7,25 +7,64 @@ import os
 import uuid
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any
 
 import pytest
 
+from kubewright.api.conditions import find_condition
 from kubewright.client.client import Client
 from kubewright.client.connection import connect
 from kubewright.client.kubeconfig import KubeConfig
+from kubewright.client.requests import PatchType
 from kubewright.client.transport import Transport
 from kubewright.local.apiserver.serving import ServerOptions, serve
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.manager import Manager
 from kubewright.runtime.operator import Operator
 from kubewright.testing import Faults, FaultyTransport
-from tests.runtime.conftest import FastClock
-from tests.runtime.pools import build_operator
+from tests.runtime.conftest import FastClock, eventually
+from tests.runtime.pools import Pool, build_operator, build_pool
 
 SPEED = 50
 """How much faster than the world the time of operator and faults passes."""
 
 Running = Callable[..., AbstractAsyncContextManager[Manager]]
+
+
+class Pools:
+    """The pools of a test, as a user without faults sees them."""
+
+    def __init__(self, admin: Client, namespace: str) -> None:
+        self.admin = admin
+        self.namespace = namespace
+
+    async def create(self, name: str, **spec: object) -> None:
+        await self.admin.create(build_pool(self.namespace, name, **spec))
+
+    async def set(self, name: str, **spec: Any) -> None:
+        patch = {"spec": spec}
+        await self.admin.patch(
+            Pool.resource, name, patch, type=PatchType.MERGE, namespace=self.namespace
+        )
+
+    async def delete(self, name: str) -> None:
+        await self.admin.delete(Pool.resource, name, namespace=self.namespace)
+
+    async def settle(self, name: str, members: int, *, seconds: float = 20) -> None:
+        """Wait until a pool says of its present generation that it has its members."""
+
+        async def is_settled() -> bool:
+            pool = await self.admin.get(Pool.resource, name, namespace=self.namespace)
+            status = pool.get("status") or {}
+            ready = find_condition(status.get("conditions") or [], "Ready")
+            return (
+                ready is not None
+                and ready["status"] == "True"
+                and status.get("observedGeneration") == pool["metadata"]["generation"]
+                and len(status.get("members") or []) == members
+            )
+
+        await eventually(is_settled, seconds)
 
 
 @pytest.fixture
@@ -87,3 +126,8 @@ def running(upstream: Transport, faults: Faults, clock: FastClock, namespace: st
             task.cancel()
 
     return run
+
+
+@pytest.fixture
+def pools(admin: Client, namespace: str) -> Pools:
+    return Pools(admin, namespace)

@@ -6,69 +6,24 @@ import asyncio
 from collections.abc import Callable
 from datetime import timedelta
 from random import Random
-from typing import Any
 
 import pytest
 
 from kubewright.api import builtin
-from kubewright.api.conditions import find_condition
 from kubewright.api.errors import Forbidden
 from kubewright.api.resource import NamespacedName
 from kubewright.cache.reflector import Reflector
 from kubewright.cache.store import Store
 from kubewright.client.client import Client
-from kubewright.client.requests import PatchType
 from kubewright.client.transport import Transport
 from kubewright.runtime.context import Context
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.result import Result
 from kubewright.runtime.watch import Watch
 from kubewright.testing import Faults, FaultyTransport
-from tests.adversity.conftest import Running
+from tests.adversity.conftest import Pools, Running
 from tests.runtime.conftest import FastClock, eventually
-from tests.runtime.pools import Pool, build_operator, build_pool
-
-
-class Pools:
-    """The pools of a test, as a user without faults sees them."""
-
-    def __init__(self, admin: Client, namespace: str) -> None:
-        self.admin = admin
-        self.namespace = namespace
-
-    async def create(self, name: str, **spec: object) -> None:
-        await self.admin.create(build_pool(self.namespace, name, **spec))
-
-    async def set(self, name: str, **spec: Any) -> None:
-        patch = {"spec": spec}
-        await self.admin.patch(
-            Pool.resource, name, patch, type=PatchType.MERGE, namespace=self.namespace
-        )
-
-    async def delete(self, name: str) -> None:
-        await self.admin.delete(Pool.resource, name, namespace=self.namespace)
-
-    async def settle(self, name: str, members: int, *, seconds: float = 20) -> None:
-        """Wait until a pool says of its present generation that it has its members."""
-
-        async def is_settled() -> bool:
-            pool = await self.admin.get(Pool.resource, name, namespace=self.namespace)
-            status = pool.get("status") or {}
-            ready = find_condition(status.get("conditions") or [], "Ready")
-            return (
-                ready is not None
-                and ready["status"] == "True"
-                and status.get("observedGeneration") == pool["metadata"]["generation"]
-                and len(status.get("members") or []) == members
-            )
-
-        await eventually(is_settled, seconds)
-
-
-@pytest.fixture
-def pools(admin: Client, namespace: str) -> Pools:
-    return Pools(admin, namespace)
-
+from tests.runtime.pools import Pool, build_operator
 
 Fault = Callable[[Faults], object]
 

@@ -35,6 +35,7 @@ class FaultyServer:
     outage: int = 0
     history: list[tuple[int, bytes]] = field(default_factory=list)
     _made: int = 0
+    _backup: tuple[int, dict[str, dict[str, Any]]] | None = None
     _wakers: dict[int, asyncio.Queue[Exception | None]] = field(default_factory=dict)
     _snapshots: dict[str, tuple[int, list[dict[str, Any]]]] = field(default_factory=dict)
 
@@ -57,6 +58,21 @@ class FaultyServer:
     def compact(self) -> None:
         self.compacted = self.revision
         self.history.clear()
+
+    def back_up(self) -> None:
+        self._backup = (self.revision, {**self.pods})
+
+    def restore(self) -> None:
+        """Go back to the backup; the versions since then are given out again."""
+        if self._backup is not None:
+            self.revision, pods = self._backup
+            self.pods = {**pods}
+            self.compacted = min(self.compacted, self.revision)
+            self.history = [(at, line) for at, line in self.history if at <= self.revision]
+            self._snapshots.clear()
+            # It was away for a moment at least.
+            self.outage = max(self.outage, 1)
+            self.break_watches()
 
     def break_watches(self) -> None:
         self._wake(TransportError("reset by peer"))
@@ -86,7 +102,7 @@ class FaultyServer:
         asked = dict(query)
         token = asked.get("continue", "")
         version, items = self._snapshots.get(token, (self.revision, [*self.pods.values()]))
-        if token and version < self.compacted:
+        if token and (token not in self._snapshots or version < self.compacted):
             return failure(410, "Expired", "the continue token is too old")
         if "limit" not in asked or len(items) <= PAGE:
             return listing(version, *items)

@@ -16,10 +16,11 @@ from tests.cache.faulty_server import FaultyServer, state_of
 from tests.client.scripted_transport import FakeClock
 
 NAMES = st.sampled_from(["a", "b", "c", "d", "e"])
+_EVENTS = ["compact", "break", "close", "outage", "stutter", "back up", "restore"]
 STEPS = st.one_of(
     st.tuples(st.just("put"), NAMES),
     st.tuples(st.just("delete"), NAMES),
-    st.tuples(st.sampled_from(["compact", "break", "close", "outage", "stutter"]), st.just("")),
+    st.tuples(st.sampled_from(_EVENTS), st.just("")),
     st.tuples(st.just("run"), st.sampled_from(["1", "3", "10", "40"])),
 )
 
@@ -60,6 +61,12 @@ async def perform(server: FaultyServer, step: tuple[str, str]) -> None:
             server.break_watches()
         case ("close", _):
             server.close_watches()
+        case ("back up", _):
+            server.back_up()
+        case ("restore", _):
+            server.restore()
+            # Before it has written more than was lost: else nobody could tell.
+            await let_run(300)
         case ("outage", _):
             server.outage = 3
             server.break_watches()
@@ -112,6 +119,15 @@ def test_the_store_ends_up_as_the_server_is(
 ) -> None:
     server = FaultyServer(has_watch_list=has_watch_list, expires_as_event=expires_as_event, cut=cut)
     asyncio.run(converge(server, steps, watch_list=watch_list))
+
+
+def test_a_server_that_goes_back_in_time_is_followed() -> None:
+    """After the backup `a` changes and `b` comes; restored, the versions name other states."""
+    before = [("put", "a"), ("back up", ""), ("put", "a"), ("put", "b"), ("run", "40")]
+    after = [("restore", ""), ("put", "a"), ("put", "c")]
+    for watch_list in (False, True):
+        server = FaultyServer(has_watch_list=watch_list)
+        asyncio.run(converge(server, [*before, *after], watch_list=watch_list))
 
 
 def test_deletions_in_a_gap_are_told() -> None:

@@ -63,10 +63,12 @@ class Run:
 
     @property
     def asked(self) -> list[str]:
-        """Return what each request was: a list, or a watch from a version."""
+        """Return what each request was: a list, a check of the version, or a watch from one."""
         return [
             f"watch {call.query.get('resourceVersion', 'initial')}"
             if "watch" in call.query
+            else "check"
+            if call.query.get("limit") == "1"
             else "list"
             for call in self.transport.calls
         ]
@@ -121,8 +123,9 @@ async def test_goes_on_after_an_abort_amid_an_event() -> None:
     broken = Script(
         [event("ADDED", pod("a", 11)), b'{"type":"ADDED","obj'], TransportError("reset")
     )
-    run = await Run(listing(10), broken, Script([event("ADDED", pod("b", 12))])).finish()
-    assert run.asked == ["list", "watch 10", "watch 11", "watch 12"]
+    after = Script([event("ADDED", pod("b", 12))])
+    run = await Run(listing(10), broken, listing(12), after).finish()
+    assert run.asked == ["list", "watch 10", "check", "watch 11", "watch 12"]
     assert run.told == [("ADDED", "a", "11"), ("ADDED", "b", "12")]
     assert 0.8 <= run.clock.sleeps[0] <= 1.6
 
@@ -130,10 +133,25 @@ async def test_goes_on_after_an_abort_amid_an_event() -> None:
 async def test_goes_on_at_its_version_after_any_outage() -> None:
     refused = TransportError("connection refused")
     run = await Run(listing(10, pod("a", 3)), *[refused] * 8).finish()
-    assert run.asked == ["list", *["watch 10"] * 9]
+    assert run.asked == ["list", "watch 10", *["check"] * 8]
     assert run.clock.sleeps == sorted(run.clock.sleeps)[:8]
     assert run.clock.sleeps[-1] == 30.0
     assert all(d >= 0.8 * 2**n or d == 30.0 for n, d in enumerate(run.clock.sleeps))
+
+
+@pytest.mark.parametrize("broken", [TransportError("reset"), failure(503, "ServiceUnavailable")])
+async def test_reads_anew_what_a_restored_server_has(broken: Response | Exception) -> None:
+    """The version of a lost future is given out again: it must not be taken for the same."""
+    run = await Run(
+        listing(10, pod("a", 9), pod("b", 10)),
+        broken,
+        listing(7, pod("a", 5)),
+        listing(9, pod("a", 9, labels={"from": "the other past"})),
+        Script([event("ADDED", pod("c", 10))]),
+    ).finish()
+    assert run.asked == ["list", "watch 10", "check", "list", "watch 9", "watch 10"]
+    assert run.told[2:] == [("DELETED", "b", "10"), ("MODIFIED", "a", "9"), ("ADDED", "c", "10")]
+    assert (run.store.list()[0].meta.labels, len(run.store)) == ({"from": "the other past"}, 2)
 
 
 @pytest.mark.parametrize(
@@ -187,7 +205,8 @@ async def test_a_list_in_pages_becomes_one_state() -> None:
 
 
 async def test_a_server_that_closes_every_watch_at_once_is_not_hammered() -> None:
-    run = await Run(listing(10), *[Script()] * 4).finish()
+    replies: list[Response | Script] = [Script(), listing(10)]
+    run = await Run(listing(10), *replies * 4).finish()
     assert len(run.clock.sleeps) == 4
     assert run.clock.sleeps[3] >= 6.4
 
@@ -201,7 +220,9 @@ async def test_a_version_that_expires_again_and_again_is_not_hammered() -> None:
 
 async def test_a_watch_that_stood_for_a_while_ends_an_outage() -> None:
     refused, reset = TransportError("connection refused"), TransportError("reset")
-    run = await Run(listing(10), *[refused] * 4, Script(error=reset, lasts=30)).finish()
+    run = await Run(
+        listing(10), *[refused] * 4, listing(10), Script(error=reset, lasts=30)
+    ).finish()
     assert run.clock.sleeps[3] >= 6.4
     assert run.clock.sleeps[4] <= 1.6
 
@@ -290,7 +311,7 @@ async def test_a_refusal_that_lists_would_meet_too_does_not_end_streaming() -> N
 
 async def test_a_cancellation_that_nobody_asked_for_does_not_end_it() -> None:
     """A library that cancels its own inner task must not leave the store deaf for ever."""
-    run = Run(listing(10), Script([event("ADDED", pod("a", 11))]))
+    run = Run(listing(10), listing(10), Script([event("ADDED", pod("a", 11))]))
     cancelled = 0
     stream = run.transport.stream
 

@@ -12,10 +12,18 @@ from typing import TypeAlias
 
 import msgspec
 
-from kubewright.api.errors import APIError, Expired, Gone, KubewrightError, NotFound, TransportError
+from kubewright.api.errors import (
+    APIError,
+    Expired,
+    Gone,
+    KubewrightError,
+    NotFound,
+    ServiceUnavailable,
+    TransportError,
+)
 from kubewright.api.resource import Object
 from kubewright.cache.backoff import Backoff
-from kubewright.cache.resource_version import is_seen
+from kubewright.cache.resource_version import is_newer, is_seen
 from kubewright.cache.store import Store
 from kubewright.client.client import PAGE_SIZE, Client
 from kubewright.client.clock import Clock, SystemClock
@@ -59,6 +67,12 @@ class Reflector:
     progress, the state is read anew and replaces the store's content, so what vanished in between
     is told as DELETED.
 
+    A watch from a version that the server has not reached yet stays silent and skips what happens
+    until then, so a server that was restored from an older backup would be missed. After a broken
+    connection the server is therefore asked first which version it is at, and read anew where that
+    is an older one. Where it has written more since the backup than was lost, nobody can tell:
+    that is why etcd's documentation asks for `--bump-revision` when it is restored.
+
     Guarantees: the store never skips a change without such a replacement. No answer of the server
     and no broken connection ends the reflector; it tries again after 0.8 s doubling to 30 s.
 
@@ -101,6 +115,9 @@ class Reflector:
         self._backoff = Backoff(self._random)
         # The version to go on from; None where the state must be read first.
         self._version: str | None = None
+        # The server may have been replaced by an older self since it was last heard.
+        self._is_in_doubt = False
+        self._went_back = False
         self._opened_at: float | None = None
 
     async def run(self) -> None:
@@ -112,6 +129,8 @@ class Reflector:
                 elif self._version is None:
                     await self._list()
                 else:
+                    if self._is_in_doubt:
+                        await self._check_version(self._version)
                     await self._watch(self._version)
             except WatchListUnsupported as unsupported:
                 logger.info("%s: listing instead of streaming: %s", self, unsupported)
@@ -143,6 +162,7 @@ class Reflector:
             self.failing_since = now
         if needs_relist(error, failures):
             self._version = None
+        self._is_in_doubt |= isinstance(error, TransportError | ServiceUnavailable)
         if isinstance(error, Expired | Gone) and failures == 1:
             # Expiry is normal after a long gap; only one that repeats is a fault.
             delay = 0.0
@@ -162,6 +182,19 @@ class Reflector:
             limit=self._page_size,
         )
         self._replace(page.items, page.resource_version)
+
+    async def _check_version(self, version: str) -> None:
+        """See whether the server still has the version to go on from.
+
+        Raises:
+            Expired: it is at an older one.
+        """
+        namespace = self.namespace or None
+        current = await self._client.read_version(self.store.resource, namespace=namespace)
+        self._is_in_doubt = False
+        if is_newer(version, current):
+            self._went_back = True
+            raise Expired(f"the server went back from version {version} to {current}")
 
     async def _watch(self, version: str) -> None:
         """Follow the changes after a version until the server closes the watch."""
@@ -230,7 +263,10 @@ class Reflector:
         self._note_contact()
         self.relists += 1
         kept = [self._shape(item) for item in items if self._is_usable(item)]
-        self.store.replace(kept, version, scope=self.namespace)
+        # In another past, a version that is known already may be of another state.
+        trusted = not self._went_back
+        self.store.replace(kept, version, scope=self.namespace, trust_versions=trusted)
+        self._went_back = self._is_in_doubt = False
         self._version = version
 
     def _take(self, event: WatchEvent) -> None:

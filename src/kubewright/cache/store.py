@@ -160,17 +160,24 @@ class Store:
             await asyncio.wait((alarm,))
 
     def replace(
-        self, items: Iterable[RawObject], resource_version: str, *, scope: str = ALL_NAMESPACES
+        self,
+        items: Iterable[RawObject],
+        resource_version: str,
+        *,
+        scope: str = ALL_NAMESPACES,
+        trust_versions: bool = True,
     ) -> None:
         """Make the server's list the content of a scope; what is not in it was deleted.
 
         The list wins also over newer entries: a server restored from a backup goes back in time.
+        Without `trust_versions`, an entry of the same version is replaced too: that server gives
+        the versions of its lost future out again.
         """
         fresh = {entry.key: entry for entry in (Entry(self.resource, item) for item in items)}
         gone = [entry for entry in self.list(namespace=scope) if entry.key not in fresh]
         changes = [self._remove(entry) for entry in gone]
         for entry in fresh.values():
-            changes += self._put(entry)
+            changes += self._put(entry, trust_version=trust_versions)
         self._versions[scope] = resource_version
         # Listeners take what they hear of a store that is not synced yet for its first state.
         self._tell(changes)
@@ -205,9 +212,9 @@ class Store:
             self._versions[scope] = resource_version
             self._tell(())
 
-    def _put(self, entry: Entry) -> Changes:
+    def _put(self, entry: Entry, *, trust_version: bool = True) -> Changes:
         old = self._entries.get(entry.key)
-        if old is not None and is_same_state(old.meta, entry.meta):
+        if old is not None and trust_version and is_same_state(old.meta, entry.meta):
             return []
         changes: Changes = []
         if old is not None and old.meta.uid != entry.meta.uid:

@@ -224,6 +224,11 @@ class Client:
             if not token:
                 return
 
+    async def read_version(self, resource: Resource, *, namespace: str | None = None) -> str:
+        """Read the resource version that the objects of a kind are at, without the objects."""
+        request = requests.build_list(resource, namespace=namespace, limit=1)
+        return decode_page(await self._send(request))[0].resource_version
+
     def watch(
         self,
         resource: Resource,

@@ -28,10 +28,16 @@ class MetadataStore(Store):
     """A store that keeps of each object only what ownership needs."""
 
     def replace(
-        self, items: Iterable[RawObject], resource_version: str, *, scope: str = ALL_NAMESPACES
+        self,
+        items: Iterable[RawObject],
+        resource_version: str,
+        *,
+        scope: str = ALL_NAMESPACES,
+        trust_versions: bool = True,
     ) -> None:
         """Make a list the content of the store."""
-        super().replace([_reduce(item) for item in items], resource_version, scope=scope)
+        reduced = [_reduce(item) for item in items]
+        super().replace(reduced, resource_version, scope=scope, trust_versions=trust_versions)
 
     def put(self, obj: RawObject, *, scope: str = ALL_NAMESPACES) -> None:
         """Take the state that an event brings."""

@@ -18,7 +18,7 @@ import pytest
 SHARED = Path(os.environ.get("KUBEWRIGHT_SHARED", Path(__file__).parents[3] / "shared"))
 CHECKER = SHARED / "conformance" / "exchange.py"
 # What agreed when this line was last written; it only ever rises.
-LEAST_PERCENT = 98.5
+LEAST_PERCENT = 98.9
 
 pytestmark = [pytest.mark.processes, pytest.mark.timeout(400)]
 

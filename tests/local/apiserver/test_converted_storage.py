@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -281,3 +283,58 @@ async def test_a_definition_goes_although_its_webhook_is_gone(call: Caller, hook
     await call("DELETE", f"{CRDS}/widgets.example.com")
     gone = await call.read(watch, 20, lambda event: bool(event["type"] == "DELETED"))
     assert gone[-1]["type"] == "DELETED"
+
+
+async def review(call: Caller, monkeypatch: pytest.MonkeyPatch, **fields: Any) -> list[Any]:
+    """Let a mutating webhook see new widgets of v1; return what it is asked, as it comes."""
+    asked: list[Any] = []
+    convert = WebhookCaller.ask
+
+    async def ask(caller: WebhookCaller, config: Any, review: Any, timeout: int) -> Any:
+        if review["kind"] == "ConversionReview":
+            return await convert(caller, config, review, timeout)
+        asked.append(review["request"])
+        patch = [{"op": "add", "path": "/spec/same", "value": "hooked"}]
+        encoded = base64.b64encode(json.dumps(patch).encode()).decode()
+        response = {"uid": review["request"]["uid"], "allowed": True, "patch": encoded}
+        return {**review, "response": {**response, "patchType": "JSONPatch"}}
+
+    monkeypatch.setattr(WebhookCaller, "ask", ask)
+    rule = {
+        "apiGroups": ["example.com"],
+        "apiVersions": ["v1"],
+        "operations": ["CREATE"],
+        "resources": ["widgets"],
+    }
+    webhook = {
+        "name": "hook.example.com",
+        "clientConfig": {"url": "https://hook"},
+        "sideEffects": "None",
+        "admissionReviewVersions": ["v1"],
+        "rules": [rule],
+        **fields,
+    }
+    body = {"metadata": {"name": "h"}, "webhooks": [webhook]}
+    path = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
+    assert (await call("POST", path, body)).status == 201
+    return asked
+
+
+async def test_an_admission_webhook_sees_the_version_that_its_rules_name(
+    call: Caller, hook: Renaming, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = await review(call, monkeypatch)
+    created = await call("POST", V2, widget("v2", "a", new="x"))
+    assert created.body["spec"] == {"new": "x", "same": "hooked"}
+    (request,) = asked
+    assert (request["kind"]["version"], request["requestKind"]["version"]) == ("v1", "v2")
+    assert request["object"]["apiVersion"] == "example.com/v1"
+    assert request["object"]["spec"] == {"old": "x"}
+
+
+async def test_an_exact_rule_concerns_its_own_version_alone(
+    call: Caller, hook: Renaming, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = await review(call, monkeypatch, matchPolicy="Exact")
+    await call("POST", V2, widget("v2", "a", new="x"))
+    assert asked == []

@@ -17,6 +17,23 @@ from kubewright.local.apiserver.storage import decode_json
 T = TypeVar("T")
 
 
+async def convert_object(obj: Object, kind: ServedKind) -> Object:
+    """Return an object of another version of a kind in this one; the one given is not changed.
+
+    Raises:
+        ConversionFailed: a webhook does not convert it.
+    """
+    if kind.webhook is None:
+        return _convert_here(obj, kind)
+    (converted,) = await kind.webhook.convert([obj], kind.resource.api_version)
+    return converted
+
+
+def _convert_here(obj: Object, kind: ServedKind) -> Object:
+    copy: Object = decode_json(encode_json(obj))
+    return kind.convert(copy) if kind.convert else {**copy, "apiVersion": kind.resource.api_version}
+
+
 class ConversionNeeded(Exception):
     """A webhook must convert an object before the work can be done; `KindVersions.resolve` asks."""
 
@@ -55,8 +72,7 @@ class KindVersions:
             return obj
         if kind.webhook is not None:
             return self._converted(kind.webhook, obj, api_version)
-        copy: Object = decode_json(encode_json(obj))
-        return kind.convert(copy) if kind.convert else {**copy, "apiVersion": api_version}
+        return _convert_here(obj, kind)
 
     async def resolve(self, work: Callable[[], T]) -> T:
         """Do pure work that converts between versions.

@@ -48,6 +48,17 @@ class Registry:
         """Tell whether the kind's objects are served in other versions, or other groups, too."""
         return self._sharing[(kind.stored_as.group, kind.stored_as.plural)] > 1
 
+    def equivalents(self, kind: ServedKind) -> list[ServedKind]:
+        """Return the other kinds that show the objects of a kind, in another version or group."""
+        if not self.has_versions(kind):
+            return []
+        own = (kind.stored_as.group, kind.stored_as.plural)
+        return [
+            other
+            for other in self._kinds.values()
+            if (other.stored_as.group, other.stored_as.plural) == own and other is not kind
+        ]
+
     def set_custom(self, definition: str, kinds: Iterable[ServedKind]) -> None:
         """Serve the kinds of a CustomResourceDefinition instead of those it had before."""
         kinds = tuple(kinds)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -19,6 +20,8 @@ from kubewright.api.errors import (
 from kubewright.api.resource import Object
 from kubewright.local.apiserver.admission import Attributes
 from kubewright.local.apiserver.backend import Backend
+from kubewright.local.apiserver.kind import ServedKind
+from kubewright.local.apiserver.kind_versions import convert_object
 from kubewright.local.apiserver.lazy_module import lazy_module
 from kubewright.local.apiserver.webhook_call import WebhookCaller, WebhookFailed
 from kubewright.local.apiserver.webhook_configuration import (
@@ -45,7 +48,7 @@ class WebhookAdmission:
     def __init__(self, backend: Backend, caller: WebhookCaller) -> None:
         self._backend = backend
         self._caller = caller
-        self._configurations = WebhookConfigurations(backend.store)
+        self._configurations = WebhookConfigurations(backend.store, backend.registry)
 
     async def mutate(self, attributes: Attributes) -> None:
         """Let each mutating webhook patch the object.
@@ -53,13 +56,13 @@ class WebhookAdmission:
         Raises:
             APIError: one of them denies the write, fails, or sends a patch that does not apply.
         """
-        asked: dict[Hook, Object | None] = {}
-        for hook in self._configurations.find(MUTATING, attributes):
-            await self._mutate_by(hook, attributes)
-            asked[hook] = attributes.obj
-        for hook, seen in asked.items():
+        asked: list[tuple[Hook, ServedKind, Object | None]] = []
+        for hook, kind in self._configurations.find(MUTATING, attributes):
+            await self._mutate_by(hook, kind, attributes)
+            asked.append((hook, kind, attributes.obj))
+        for hook, kind, seen in asked:
             if hook.is_reinvoked and seen != attributes.obj:
-                await self._mutate_by(hook, attributes)
+                await self._mutate_by(hook, kind, attributes)
 
     async def validate(self, attributes: Attributes) -> None:
         """Ask each validating webhook about the object as it would be stored.
@@ -70,39 +73,48 @@ class WebhookAdmission:
         hooks = self._configurations.find(VALIDATING, attributes)
         if not hooks:
             return
-        results = await asyncio.gather(*(self._verdict(hook, attributes) for hook in hooks))
+        results = await asyncio.gather(
+            *(self._verdict(hook, kind, attributes) for hook, kind in hooks)
+        )
         for refusal in results:
             if refusal is not None:
                 raise refusal
 
-    async def _verdict(self, hook: Hook, attributes: Attributes) -> APIError | None:
+    async def _verdict(
+        self, hook: Hook, kind: ServedKind, attributes: Attributes
+    ) -> APIError | None:
         try:
-            await self._ask(hook, attributes)
+            await self._ask(hook, await _in_kind(attributes, kind), attributes)
         except APIError as error:
             return error
         return None
 
-    async def _mutate_by(self, hook: Hook, attributes: Attributes) -> None:
-        response = await self._ask(hook, attributes)
+    async def _mutate_by(self, hook: Hook, kind: ServedKind, attributes: Attributes) -> None:
+        shown = await _in_kind(attributes, kind)
+        response = await self._ask(hook, shown, attributes)
         patch = (response or {}).get("patch")
-        if not patch or attributes.obj is None:
+        if not patch or shown.obj is None:
             return
         try:
             operations = msgspec.json.decode(base64.b64decode(patch))
-            changed = json_patch.apply_patch(attributes.obj, operations)
+            changed = json_patch.apply_patch(shown.obj, operations)
         except (APIError, ValueError, msgspec.DecodeError) as error:
             raise _internal(str(error.__cause__ or error)) from error
+        if kind is not attributes.kind:
+            changed = await convert_object(changed, attributes.kind)
         decoded = attributes.kind.strategy.decode(changed).obj
         attributes.kind.strategy.default(decoded)
         attributes.obj = decoded
 
-    async def _ask(self, hook: Hook, attributes: Attributes) -> Object | None:
+    async def _ask(self, hook: Hook, shown: Attributes, attributes: Attributes) -> Object | None:
         """Return the webhook's response; None where it was not asked.
+
+        `shown` is the write in the version that the webhook asks for, `attributes` as requested.
 
         Raises:
             APIError: it denies the write, or failed and may not be passed over.
         """
-        request = self._build_request(attributes)
+        request = self._build_request(shown, attributes)
         if not self._applies(hook, attributes, request):
             return None
         if attributes.dry_run and not hook.allows_dry_run:
@@ -147,20 +159,19 @@ class WebhookAdmission:
             )
         return True
 
-    def _build_request(self, attributes: Attributes) -> Object:
-        resource = attributes.kind.resource
-        kind = {"group": resource.group, "version": resource.version, "kind": resource.kind}
-        where = {"group": resource.group, "version": resource.version, "resource": resource.plural}
+    def _build_request(self, shown: Attributes, attributes: Attributes) -> Object:
+        kind, where = _names(shown)
+        asked_kind, asked_where = _names(attributes)
         request: Object = {
             "uid": self._backend.new_uid(),
             "kind": kind,
             "resource": where,
-            "requestKind": kind,
-            "requestResource": where,
+            "requestKind": asked_kind,
+            "requestResource": asked_where,
             "operation": attributes.operation,
             "userInfo": _user_info(attributes),
-            "object": _typed(attributes, attributes.obj),
-            "oldObject": _typed(attributes, attributes.old),
+            "object": _typed(shown, shown.obj),
+            "oldObject": _typed(shown, shown.old),
             "dryRun": attributes.dry_run,
             "options": attributes.options,
         }
@@ -172,6 +183,30 @@ class WebhookAdmission:
             request["subResource"] = attributes.subresource
             request["requestSubResource"] = attributes.subresource
         return request
+
+
+async def _in_kind(attributes: Attributes, kind: ServedKind) -> Attributes:
+    """Return a write with its objects in another version; the same where it is that one already.
+
+    Raises:
+        ConversionFailed: a webhook does not convert them.
+    """
+    if kind is attributes.kind:
+        return attributes
+    obj, old = _typed(attributes, attributes.obj), _typed(attributes, attributes.old)
+    return replace(
+        attributes,
+        kind=kind,
+        obj=None if obj is None else await convert_object(obj, kind),
+        old=None if old is None else await convert_object(old, kind),
+    )
+
+
+def _names(attributes: Attributes) -> tuple[Object, Object]:
+    """Return how a review names the kind and the resource of a write."""
+    resource = attributes.kind.resource
+    version = {"group": resource.group, "version": resource.version}
+    return {**version, "kind": resource.kind}, {**version, "resource": resource.plural}
 
 
 def _typed(attributes: Attributes, obj: Object | None) -> Object | None:

@@ -6,8 +6,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from kubewright.api.resource import Object
+from kubewright.api.resource import Object, Resource
 from kubewright.local.apiserver.admission import Attributes
+from kubewright.local.apiserver.kind import ServedKind
+from kubewright.local.apiserver.registry import Registry
 from kubewright.local.apiserver.selectors import build_label_selector
 from kubewright.local.apiserver.storage import decode_json, key_prefix
 from kubewright.local.store import Change, VersionedStore
@@ -52,7 +54,25 @@ class Hook:
 
     def concerns(self, attributes: Attributes) -> bool:
         """Tell whether a rule of the webhook names the write."""
-        return any(_matches(rule, attributes) for rule in self.source.get("rules") or ())
+        resource = attributes.kind.resource
+        return any(_matches(rule, attributes, resource) for rule in self.source.get("rules") or ())
+
+    def kind_for(self, attributes: Attributes, others: Iterable[ServedKind]) -> ServedKind | None:
+        """Return the kind in which the webhook is asked about a write; None where it is not.
+
+        That is the kind of the request, or else, with the match policy Equivalent, one of the
+        `others` that show the same objects and that a rule names.
+        """
+        if self.concerns(attributes):
+            return attributes.kind
+        if self.source.get("matchPolicy") == "Exact":
+            return None
+        rules = self.source.get("rules") or ()
+        for rule in rules:
+            for kind in others:
+                if _matches(rule, attributes, kind.resource):
+                    return kind
+        return None
 
     def selects_object(self, attributes: Attributes) -> bool:
         """Tell whether the object, or what it was before, has the labels that are asked for."""
@@ -73,8 +93,7 @@ def _labels(obj: Object) -> dict[str, str]:
     return (obj.get("metadata") or {}).get("labels") or {}
 
 
-def _matches(rule: Object, attributes: Attributes) -> bool:
-    resource = attributes.kind.resource
+def _matches(rule: Object, attributes: Attributes, resource: Resource) -> bool:
     scope = rule.get("scope") or "*"
     if scope != "*" and (scope == "Namespaced") != resource.namespaced:
         return False
@@ -101,26 +120,35 @@ def _names(patterns: Iterable[str], plural: str, subresource: str) -> bool:
 class WebhookConfigurations:
     """The configured webhooks, read again after a change."""
 
-    def __init__(self, store: VersionedStore) -> None:
+    def __init__(self, store: VersionedStore, registry: Registry) -> None:
         self._store = store
+        self._registry = registry
         self._hooks: dict[str, list[Hook]] = {}
         store.subscribe(self._on_change)
 
-    def find(self, plural: str, attributes: Attributes) -> list[Hook]:
-        """Return the webhooks that a write concerns, by configuration name, then as written."""
+    def find(self, plural: str, attributes: Attributes) -> list[tuple[Hook, ServedKind]]:
+        """Return the webhooks that a write concerns, by configuration name, then as written.
+
+        With each comes the kind in which it is to see the object.
+        """
         hooks = self._hooks.get(plural)
         if hooks is None:
             hooks = self._hooks[plural] = self._read(plural)
         if not hooks or attributes.kind.resource.group == GROUP:
             # The configurations themselves are exempt, or nobody could repair a broken one.
             return []
-        found = [hook for hook in hooks if hook.concerns(attributes)]
+        others = self._registry.equivalents(attributes.kind)
+        found = [
+            (hook, kind)
+            for hook in hooks
+            if (kind := hook.kind_for(attributes, others)) is not None
+        ]
         if not found:
             return []
         labels = self._namespace_labels(attributes)
         return [
-            hook
-            for hook in found
+            (hook, kind)
+            for hook, kind in found
             if hook.selects_namespace(labels) and hook.selects_object(attributes)
         ]
 

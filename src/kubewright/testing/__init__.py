@@ -4,6 +4,7 @@
   (`cluster_at`); as fixtures `cluster` and `real_cluster` of the pytest plugin.
 - `Faults`, applied by `FaultyTransport` in this process or by `FaultProxy` to any other.
 - `FakeClock`: time that stands until a test moves it.
+- `crash_points`: kill an operator at every call, and compare where it ends.
 - `eventually`, `consistently`: wait for a state, with what was last seen in the message.
 """
 
@@ -15,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from kubewright.testing.call import Call
     from kubewright.testing.cluster import Cluster, cluster_at, embedded_cluster
+    from kubewright.testing.crash_oracle import CrashPoint, CrashReport, crash_points
+    from kubewright.testing.end_state import EndState
     from kubewright.testing.fake_clock import FakeClock
     from kubewright.testing.fault_proxy import FaultProxy
     from kubewright.testing.faults import Faults, Hit
@@ -27,6 +30,9 @@ if TYPE_CHECKING:
 __all__ = [
     "Call",
     "Cluster",
+    "CrashPoint",
+    "CrashReport",
+    "EndState",
     "FakeClock",
     "FaultProxy",
     "Faults",
@@ -37,6 +43,7 @@ __all__ = [
     "Traffic",
     "cluster_at",
     "consistently",
+    "crash_points",
     "embedded_cluster",
     "eventually",
     "find_binaries",
@@ -47,6 +54,8 @@ __all__ = [
 _MODULES = {
     "call": ("Call",),
     "cluster": ("Cluster", "cluster_at", "embedded_cluster"),
+    "crash_oracle": ("CrashPoint", "CrashReport", "crash_points"),
+    "end_state": ("EndState",),
     "fake_clock": ("FakeClock",),
     "fault_proxy": ("FaultProxy",),
     "faults": ("Faults", "Hit"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 from kubewright.api.resource import Object
@@ -53,11 +52,6 @@ def _plain(state: Any) -> Object:
     if not isinstance(metadata, dict) or "managedFields" not in metadata:
         return obj
     return {**obj, "metadata": {k: v for k, v in metadata.items() if k != "managedFields"}}
-
-
-def list_names(objects: Iterable[Object]) -> list[str]:
-    """Return what messages call objects: `Kind namespace/name`."""
-    return [name_of(obj) for obj in objects]
 
 
 def name_of(obj: Object) -> str:

@@ -49,6 +49,7 @@ conformance: venv ## Run the acceptance tests on the real kube-apiserver (needs 
 	@$(PYTHON) tools/system_packages.py --optional memcached bubblewrap iproute2
 	@$(BIN)/python tools/real_control_plane.py --shared $(SHARED) || { [ $$? = 3 ] && exit 0; exit 1; }; \
 	export KUBEWRIGHT_SHARED=$(SHARED); \
+	$(BIN)/python tools/on_kube_apiserver.py $(PYTEST) tests/testing tests/runtime && \
 	$(PYTEST) tests/acceptance --cluster real && $(PYTEST) tests/acceptance --cluster mixed
 
 bench: venv ## Measure beside the real kube-apiserver and print a table

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import AbstractAsyncContextManager
 
 import pytest
@@ -9,8 +10,9 @@ import pytest
 from kubewright.api import builtin
 from kubewright.api.conditions import is_condition_true
 from kubewright.api.resource import Object
+from kubewright.client.kubeconfig import KubeConfig
 from kubewright.client.requests import PatchType
-from kubewright.testing import Cluster, crash_points, embedded_cluster
+from kubewright.testing import Cluster, cluster_at, crash_points, embedded_cluster
 from kubewright.testing.crash_oracle import Step
 from memcached_operator import Memcached, operator
 from tests.testing.kubelets import CONTROLLERS, with_kubelet
@@ -64,9 +66,12 @@ def without_injected(obj: Object) -> None:
 
 
 def build_cluster() -> AbstractAsyncContextManager[Cluster]:
-    return with_kubelet(embedded_cluster())
+    """Use the server of KUBEWRIGHT_TEST_KUBECONFIG, or without it ours in memory."""
+    path = os.environ.get("KUBEWRIGHT_TEST_KUBECONFIG")
+    return with_kubelet(cluster_at(KubeConfig.load(path)) if path else embedded_cluster())
 
 
+@pytest.mark.timeout(600)  # some seconds a point on a real server
 @pytest.mark.parametrize(
     ("given", "act", "check"),
     [

@@ -14,7 +14,7 @@ from kubewright.webhook.configuration import (
     build_configurations,
     build_conversions,
 )
-from kubewright.webhook.server import build_webhooks
+from kubewright.webhook.handler import build_webhooks
 from tests.webhook.widgets import Widget, add_conversion, build_operator
 
 SERVICE = Endpoint.parse(service="system/hooks")

@@ -15,8 +15,10 @@ import aiohttp
 import pytest
 
 from kubewright.client.client import Client
+from kubewright.telemetry.metrics import Metrics
 from kubewright.webhook.certificate_source import FileCertificates
-from kubewright.webhook.server import WebhookServer, read_timeout
+from kubewright.webhook.handler import read_timeout
+from kubewright.webhook.server import WebhookServer
 from tests.webhook.conftest import build_certificates, eventually
 from tests.webhook.widgets import (
     GROUP,
@@ -60,12 +62,18 @@ async def folder(tmp_path: Path, client: Client, namespace: str) -> Path:
 
 
 @pytest.fixture
-async def caller(folder: Path) -> AsyncIterator[Caller]:
+def metrics() -> Metrics:
+    return Metrics()
+
+
+@pytest.fixture
+async def caller(folder: Path, metrics: Metrics) -> AsyncIterator[Caller]:
     server = WebhookServer(
         [add_conversion(build_operator())],
         host="127.0.0.1",
         port=0,
         certificates=FileCertificates(folder, interval=timedelta(seconds=0.05)),
+        observer=metrics.webhooks,
     )
     task = asyncio.create_task(server.run())
     await eventually(lambda: is_serving(server))
@@ -83,6 +91,21 @@ async def test_a_review_is_answered_with_its_uid(caller: Caller) -> None:
     status, review = await caller.post(VALIDATE, build_review(object=build_widget()))
 
     assert (status, review["response"]) == (200, {"uid": "u-1", "allowed": True})
+
+
+async def test_calls_are_counted(caller: Caller, metrics: Metrics) -> None:
+    def count(name: str, **labels: str) -> float | None:
+        return metrics.registry.get_sample_value(f"controller_runtime_webhook_{name}", labels)
+
+    await caller.post(VALIDATE, build_review(object=build_widget()))
+    await caller.post(VALIDATE, build_review(object=build_widget(colour="fault")))
+    await caller.post(VALIDATE, b"{")
+
+    assert count("requests_total", webhook=VALIDATE, code="200") == 2
+    assert count("requests_total", webhook=VALIDATE, code="400") == 1
+    assert count("latency_seconds_count", webhook=VALIDATE) == 3
+    assert count("requests_in_flight", webhook=VALIDATE) == 0
+    assert count("panics_total") == 1
 
 
 async def test_objects_are_converted(caller: Caller) -> None:

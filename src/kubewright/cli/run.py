@@ -143,7 +143,10 @@ async def _run(operators: list[Operator], probes: Probes, options: argparse.Name
         await client.request("GET", "/version")
         probes.measure(client, config.server)
         election = _build_election(operators, config, options)
-        webhooks = Webhooks.parse(options, config.server).build_server(operators, client, config)
+        observer = None if probes.metrics is None else probes.metrics.webhooks
+        webhooks = Webhooks.parse(options, config.server).build_server(
+            operators, client, config, observer
+        )
         await run_until_signal(_run_manager(operators, client, probes, election, webhooks, options))
     return 0
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from kubewright.client import Client, KubeConfig
     from kubewright.runtime import Operator
     from kubewright.telemetry import BindAddress
-    from kubewright.webhook import CertificateSource, Endpoint, WebhookServer
+    from kubewright.webhook import CertificateSource, Endpoint, WebhookObserver, WebhookServer
 
 _FLAGS = ("--webhook-url", "--webhook-service", "--webhook-cert-dir")
 
@@ -86,7 +86,11 @@ class Webhooks:
         return cls(address, _build_endpoint(options, address, server), folder)
 
     def build_server(
-        self, operators: Sequence[Operator], client: Client, config: KubeConfig
+        self,
+        operators: Sequence[Operator],
+        client: Client,
+        config: KubeConfig,
+        observer: WebhookObserver | None,
     ) -> WebhookServer | None:
         """Build the server; None where none is asked for, or no operator has such functions."""
         if self.address is None:
@@ -100,6 +104,7 @@ class Webhooks:
             certificates=self._build_source(operators, client, config),
             endpoint=self.endpoint,
             registration=Registration(client, operators) if self.endpoint else None,
+            observer=observer,
         )
         if not server.webhooks:
             _logger.info("no operator has functions for webhooks: none are served")

@@ -23,10 +23,12 @@ if TYPE_CHECKING:
         build_conversions,
     )
     from kubewright.webhook.conversion import ConversionWebhook
+    from kubewright.webhook.observer import CallObserver, WebhookObserver
     from kubewright.webhook.registration import Registration
     from kubewright.webhook.server import WebhookServer
 
 __all__ = [
+    "CallObserver",
     "CertificateSource",
     "ConversionWebhook",
     "DefaultingWebhook",
@@ -37,6 +39,7 @@ __all__ = [
     "SecretCertificates",
     "ServingCertificate",
     "ValidatingWebhook",
+    "WebhookObserver",
     "WebhookServer",
     "build_configurations",
     "build_conversions",
@@ -49,6 +52,7 @@ _MODULES = {
     "certificate_source": ("CertificateSource", "FileCertificates", "SecretCertificates"),
     "configuration": ("Endpoint", "build_configurations", "build_conversions"),
     "conversion": ("ConversionWebhook",),
+    "observer": ("CallObserver", "WebhookObserver"),
     "registration": ("Registration",),
     "server": ("WebhookServer",),
 }

@@ -135,7 +135,8 @@ class SecretCertificates:
             renewed = rotate(material, step, names, now, self._lifetimes)
         if renewed is material:
             return material
-        _logger.info("webhook certificates in the Secret %s: %s", self._key, step.value)
+        told = "make the first ones" if self._known is None and secret is None else step.value
+        _logger.info("webhook certificates in the Secret %s: %s", self._key, told)
         try:
             await self._write(secret, renewed)
         except (AlreadyExists, Conflict, NotFound):

@@ -4,35 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING
 
-import msgspec
-
-from kubewright.api.errors import (
-    APIError,
-    BadRequest,
-    ConfigurationError,
-    InternalError,
-    KubewrightError,
-    RequestEntityTooLarge,
-    UnsupportedMediaType,
-)
+from kubewright.api.errors import ConfigurationError, KubewrightError
 from kubewright.api.resource import Object
 from kubewright.client.clock import Clock, SystemClock
-from kubewright.runtime.failure import describe
 from kubewright.runtime.operator import CONVERT_PATH, Operator
 from kubewright.webhook.bounded_call import BoundedCalls
 from kubewright.webhook.certificate_source import CertificateSource
-from kubewright.webhook.configuration import (
-    Endpoint,
-    defaulting_webhooks,
-    validating_webhooks,
-)
-from kubewright.webhook.conversion import ConversionWebhook
+from kubewright.webhook.configuration import Endpoint
+from kubewright.webhook.handler import Webhook, WebhookHandler, build_webhooks
+from kubewright.webhook.observer import NoObserver, WebhookObserver
 from kubewright.webhook.registration import Registration
 from kubewright.webhook.tls import SwappableTLS
 
@@ -47,63 +31,6 @@ _RETRY_SECONDS = 1.0
 _logger = logging.getLogger(__name__)
 
 
-class Webhook(Protocol):
-    """What answers at one path: `AdmissionWebhook` and `ConversionWebhook`."""
-
-    @property
-    def path(self) -> str:
-        """Where it is served."""
-        ...
-
-    @property
-    def name(self) -> str:
-        """What logs call it."""
-        ...
-
-    @property
-    def body_limit(self) -> int:
-        """How many bytes a request may have."""
-        ...
-
-    @property
-    def default_timeout(self) -> float:
-        """The seconds that whoever asks waits, where the request does not tell."""
-        ...
-
-    def decode(self, body: bytes) -> Any:
-        """Read a request; raise BadRequest where it is none."""
-        ...
-
-    def review(self, request: Any) -> Object:
-        """Return the review that answers a request."""
-        ...
-
-    def refuse(self, request: Any, error: APIError) -> Object:
-        """Return the review that refuses a request because of an error."""
-        ...
-
-
-def build_webhooks(operators: Sequence[Operator]) -> list[Webhook]:
-    """Build all webhooks of some operators.
-
-    Raises:
-        ConfigurationError: a conversion is missing, or two operators answer for one kind.
-    """
-    webhooks: list[Webhook] = []
-    for operator in operators:
-        webhooks += defaulting_webhooks(operator)
-        webhooks += validating_webhooks(operator)
-    conversion = ConversionWebhook(operators)
-    if conversion.resources:
-        webhooks.append(conversion)
-    for path, count in Counter(webhook.path for webhook in webhooks).items():
-        if count > 1:
-            raise ConfigurationError(
-                f"{count} operators answer at {path}: let one of them have all functions of a kind"
-            )
-    return webhooks
-
-
 class WebhookServer:
     """Serve the webhooks of some operators, and keep the API server told where they are.
 
@@ -116,6 +43,7 @@ class WebhookServer:
         certificates: where the serving certificate comes from.
         endpoint: how the API server reaches the server, which gives the certificate its names.
         registration: what tells the API server; without it or an endpoint, manifests do.
+        observer: hears of calls and certificates, such as `Metrics().webhooks`.
     """
 
     def __init__(
@@ -127,8 +55,10 @@ class WebhookServer:
         certificates: CertificateSource,
         endpoint: Endpoint | None = None,
         registration: Registration | None = None,
+        observer: WebhookObserver | None = None,
         clock: Clock | None = None,
     ) -> None:
+        self._observer: WebhookObserver = NoObserver() if observer is None else observer
         self.webhooks: Sequence[Webhook] = build_webhooks(operators)
         self._host, self._wanted_port = host, port
         self._certificates = certificates
@@ -201,8 +131,14 @@ class WebhookServer:
 
     async def _load(self) -> None:
         names = [] if self._endpoint is None else self._endpoint.names
-        serving = await self._certificates.load(names, self._trusted)
-        if self._tls.load(serving):
+        try:
+            serving = await self._certificates.load(names, self._trusted)
+            is_new = self._tls.load(serving)
+        except KubewrightError:
+            self._observer.certificate_read(failed=True)
+            raise
+        self._observer.certificate_read()
+        if is_new:
             _logger.info("webhooks: a new serving certificate is loaded")
         self._authorities = serving.authorities
 
@@ -219,7 +155,8 @@ class WebhookServer:
 
         application = web.Application()
         for webhook in self.webhooks:
-            application.router.add_post(webhook.path, partial(self._handle, webhook))
+            handler = WebhookHandler(webhook, self._calls, self._observer)
+            application.router.add_post(webhook.path, handler.handle)
         runner = web.AppRunner(
             application,
             access_log=None,
@@ -241,43 +178,6 @@ class WebhookServer:
         finally:
             await _end(runner)
 
-    async def _handle(self, webhook: Webhook, http: web.Request) -> web.Response:
-        seconds = read_timeout(http.query, webhook.default_timeout)
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + seconds
-        try:
-            async with asyncio.timeout_at(deadline):
-                body = await _read(http, webhook.body_limit)
-            request = webhook.decode(body)
-        except TimeoutError:
-            return _respond(408, BadRequest("the body did not come in time").to_status())
-        except APIError as error:
-            _logger.warning("webhook %s: %s", webhook.path, error)
-            return _respond(error.code, error.to_status())
-        return _respond(200, await self._answer(webhook, request, deadline - loop.time()))
-
-    async def _answer(self, webhook: Webhook, request: Any, seconds: float) -> Object:
-        """Ask the functions for at most some seconds; whatever they do, there is an answer."""
-        try:
-            review = await self._calls.call(partial(webhook.review, request), seconds)
-        except APIError as error:
-            self._tell(webhook, error, str(error))
-            return webhook.refuse(request, error)
-        except Exception as error:
-            text = describe(error)
-            self._tell(webhook, error, text)
-            return webhook.refuse(request, InternalError(text, None))
-        self._told.pop(webhook.path, None)
-        return review
-
-    def _tell(self, webhook: Webhook, error: Exception, text: str) -> None:
-        """Log a failure with its traceback; the same one again only when asked for details."""
-        is_known = self._told.get(webhook.path) == text
-        self._told[webhook.path] = text
-        level = logging.DEBUG if is_known else logging.ERROR
-        fault = None if isinstance(error, KubewrightError) else error
-        _logger.log(level, "webhook %s: %s", webhook.path, text, exc_info=fault)
-
 
 async def _end(runner: web.AppRunner) -> None:
     """Answer what is being asked, then end all connections."""
@@ -289,47 +189,3 @@ async def _end(runner: web.AppRunner) -> None:
         if transport is not None:
             transport.abort()
     await asyncio.sleep(0)
-
-
-async def _read(http: web.Request, limit: int) -> bytes:
-    """Read the body.
-
-    Raises:
-        UnsupportedMediaType: it is not JSON.
-        RequestEntityTooLarge: it is larger than a review can be.
-    """
-    if http.content_type != "application/json":
-        raise UnsupportedMediaType(f"send application/json, not {http.content_type}", None)
-    too_large = RequestEntityTooLarge(f"the review has more than {limit} bytes", None)
-    if (http.content_length or 0) > limit:
-        raise too_large
-    chunks, size = [], 0
-    async for chunk in http.content.iter_any():
-        chunks.append(chunk)
-        size += len(chunk)
-        if size > limit:
-            raise too_large
-    return b"".join(chunks)
-
-
-def read_timeout(query: Mapping[str, str], default: float) -> float:
-    """Return the seconds that functions may take: what the API server waits, less a margin.
-
-    It says in the query how long it waits, such as `?timeout=10s`.
-    """
-    text = query.get("timeout") or ""
-    try:
-        seconds = float(text.removesuffix("s"))
-    except ValueError:
-        seconds = default
-    if not 0 < seconds <= default * 10:
-        seconds = default
-    return seconds - min(1.0, max(0.2, seconds / 10)) if seconds > 0.4 else seconds / 2
-
-
-def _respond(status: int, body: Object) -> web.Response:
-    from aiohttp import web
-
-    return web.Response(
-        status=status, body=msgspec.json.encode(body), content_type="application/json"
-    )

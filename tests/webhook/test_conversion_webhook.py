@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
 from pydantic import BaseModel
 
@@ -136,10 +134,6 @@ async def test_an_object_is_written_and_read_in_every_version(
         assert (await client.get(Gadget, "g", namespace=namespace)).spec.height == 9
 
 
-@pytest.mark.xfail(
-    "KUBEWRIGHT_TEST_KUBECONFIG" not in os.environ,
-    reason="the local API server does not know matchPolicy Equivalent",
-)
 @pytest.mark.usefixtures("gadgets_are_served")
 async def test_a_rule_for_one_version_holds_for_all(
     client: Client, namespace: str, serving: Serving

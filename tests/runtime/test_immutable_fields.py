@@ -82,9 +82,10 @@ async def start(client: Client, namespace: str, operator: Operator, transport: A
         return any(write.method == "PATCH" and "web" in write.path for write in transport.writes)
 
     await eventually(exists)
+    first = await client.get(kind.resource, "web", namespace=namespace)
     patch = {"spec": {"word": "b"}}
     await client.patch(Pool.resource, "pool", patch, type=PatchType.MERGE, namespace=namespace)
-    return await client.get(kind.resource, "web", namespace=namespace)
+    return first
 
 
 @pytest.mark.parametrize("name", CHANGES)

@@ -104,6 +104,15 @@ def test_a_job_opens_a_gate_by_its_end() -> None:
     assert compute_gate(job).is_ready
 
 
+def test_a_claim_that_waits_for_its_first_pod_keeps_no_gate_closed() -> None:
+    claim: Object = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {}}
+    assert compute_gate(claim).is_ready
+    assert compute_gate({**claim, "status": {"phase": "Pending"}}).is_ready
+    assert not compute_gate({**claim, "status": {"phase": "Lost"}}).is_ready
+    ending = {**claim, "metadata": {"deletionTimestamp": "2026-11-28T00:00:00Z"}}
+    assert not compute_gate(ending).is_ready
+
+
 def build_staged(*, ordered: bool = False) -> Operator:
     operator = Operator("staged")
     owns = [builtin.DEPLOYMENT, builtin.CONFIG_MAP]

@@ -24,7 +24,8 @@ class Gate:
     stays as it is. What is no longer desired goes in the reverse order: first what came after the
     last gate. The status says what is waited for.
 
-    Ready is what `compute_readiness` calls current; a Job is ready when it is complete.
+    Ready is what `compute_readiness` calls current; a Job is ready when it is complete, and a claim
+    need not be bound.
     """
 
 
@@ -40,12 +41,18 @@ def stage_of(obj: Object) -> int:
 def compute_gate(obj: Object) -> Readiness:
     """Compute whether a gate lets pass what waits for an object.
 
-    It is stricter than kstatus in one point: a Job that runs is as its spec wants it, but what
-    waits for it needs its end.
+    It differs from kstatus in two points. A Job that runs is as its spec wants it, but what waits
+    for it needs its end. A claim may be bound only when a pod uses it, and that pod may be what
+    waits: a claim without a volume keeps no gate closed.
     """
     readiness = compute_readiness(obj)
-    if readiness.is_ready and obj.get("kind") == "Job" and obj.get("apiVersion") == "batch/v1":
-        complete = find_condition((obj.get("status") or {}).get("conditions") or (), "Complete")
+    kind = (obj.get("apiVersion"), obj.get("kind"))
+    status = obj.get("status") or {}
+    if kind == ("v1", "PersistentVolumeClaim") and status.get("phase", "Pending") == "Pending":
+        deleted = readiness.progress is Progress.TERMINATING
+        return readiness if deleted else Readiness(Progress.CURRENT)
+    if kind == ("batch/v1", "Job") and readiness.is_ready:
+        complete = find_condition(status.get("conditions") or (), "Complete")
         if complete is None or complete.get("status") != "True":
             return Readiness(Progress.IN_PROGRESS, "it is not complete")
     return readiness

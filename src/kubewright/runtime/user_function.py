@@ -19,7 +19,7 @@ from kubewright.runtime.status import StatusModel, StatusValue
 T = TypeVar("T")
 
 
-class ReconcileTimeout(KubewrightError):
+class ReconcileTimeout(KubewrightError, TimeoutError):
     """A function did not end in time and was cancelled; it is called again, later each time."""
 
     remedy = Remedy.RETRY

@@ -12,6 +12,9 @@ import pytest
 from tests.local.apiserver.caller import Caller
 from tests.local.apiserver.test_definitions import CRDS, definition, is_established
 
+from kubewright.local.apiserver.converting_watcher import ConvertingWatcher
+from kubewright.local.apiserver.selectors import FieldSelector, LabelSelector
+from kubewright.local.apiserver.watching import Selection
 from kubewright.local.apiserver.webhook_call import WebhookCaller
 
 V1, V2 = (f"/apis/example.com/{version}/namespaces/default/widgets" for version in ("v1", "v2"))
@@ -338,3 +341,19 @@ async def test_an_exact_rule_concerns_its_own_version_alone(
     asked = await review(call, monkeypatch, matchPolicy="Exact")
     await call("POST", V2, widget("v2", "a", new="x"))
     assert asked == []
+
+
+async def test_a_reader_that_lets_changes_pile_up_is_dropped(call: Caller, hook: Renaming) -> None:
+    backend = call.running.server.backend
+    kind = backend.registry.find("example.com", "v2", "widgets")
+    assert kind is not None
+    storage = backend.storage(kind)
+    everything = Selection(LabelSelector(()), FieldSelector(()))
+    watcher = ConvertingWatcher(
+        storage, storage.prefix, everything, lambda kind, raw, first: raw, "test", limit=100
+    )
+    backend.hub.add(watcher)
+    await call("POST", V1, widget("v1", "a", old="x"))
+    assert watcher.closed
+    assert await watcher.read(1) == b""
+    backend.hub.remove(watcher)

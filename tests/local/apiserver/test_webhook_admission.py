@@ -181,3 +181,20 @@ async def test_a_match_condition_that_does_not_compile_is_refused(call: Caller, 
     assert causes.keys() == {place.format(1), place.format(2)}
     assert "compilation failed: ERROR: <input>:1:4" in causes[place.format(1)]
     assert causes[place.format(2)].endswith("must evaluate to bool but got int")
+
+
+@pytest.mark.parametrize(
+    ("status", "problem"),
+    [
+        (404, "the server could not find the requested resource"),
+        (503, "the server is currently unable to handle the request"),
+        (500, 'an error on the server ("unknown") has prevented the request from succeeding'),
+    ],
+)
+async def test_a_webhook_that_answers_no_success_is_told_in_words(
+    call: Caller, hook: Hook, status: int, problem: str
+) -> None:
+    hook.status = status
+    await configure(call, "validating", hook.configure())
+    reply = await call("POST", CONFIG_MAPS, BODY)
+    assert reply.body["message"].endswith(f"failed to call webhook: {problem}")

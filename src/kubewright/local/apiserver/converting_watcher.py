@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Sequence
-from typing import Any
 
 from kubewright.api.errors import APIError
-from kubewright.local.apiserver.watching import Event, Watcher
+from kubewright.local.apiserver.storage import ObjectStorage
+from kubewright.local.apiserver.watching import MOST_BYTES, Encode, Event, Selection, Watcher
 from kubewright.local.store import Item
 
 # What waits its turn: a change, a collection to begin with, or a ready event: type and text.
@@ -22,8 +22,17 @@ class ConvertingWatcher(Watcher):
     would hide a change.
     """
 
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
+    def __init__(
+        self,
+        storage: ObjectStorage,
+        scope: str,
+        selection: Selection,
+        encode: Encode,
+        form: object,
+        *,
+        limit: int = MOST_BYTES,
+    ) -> None:
+        super().__init__(storage, scope, selection, encode, form, limit=limit)
         self._pending: deque[_Pending] = deque()
         self._waiting = 0
 

@@ -21,6 +21,10 @@ Encode = Callable[[str, bytes, bool], bytes]
 """Turns an event's type and the object's JSON text into one frame; tells the stream's first."""
 
 
+MOST_BYTES = 32 * 1024 * 1024
+"""A watch whose reader lets more than this pile up is dropped."""
+
+
 class _Labels(msgspec.Struct):
     labels: dict[str, str] | None = None
 
@@ -172,7 +176,7 @@ class Watcher:
         encode: Encode,
         form: object,
         *,
-        limit: int = 32 * 1024 * 1024,
+        limit: int = MOST_BYTES,
     ) -> None:
         self.storage = storage
         self.scope = scope

@@ -1,34 +1,27 @@
-"""The transport over HTTP/1.1 and TLS, on aiohttp."""
+"""The transport over HTTP/1.1 and TLS: credentials, kept connections, one prepared head each."""
 
 from __future__ import annotations
 
 import asyncio
-import socket
 import ssl
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
-from io import BytesIO
-from typing import Any
-from urllib.parse import quote, urlsplit
+from functools import lru_cache
+from urllib.parse import quote, urlencode
 
-import aiohttp
-from multidict import CIMultiDict
-from yarl import URL
-
-from kubewright.api.errors import ConfigurationError, TransportError
+from kubewright.api.errors import TransportError
+from kubewright.client.connector import Connector
 from kubewright.client.credentials import Credential, Credentials, Impersonation, StaticCredentials
+from kubewright.client.http_connection import ConnectionLost, HTTPConnection
 from kubewright.client.tls import ClientCertificate, TLSConfig, build_ssl_context
 from kubewright.client.transport import NO_HEADERS, Query, Response, Stream
 
-LARGE_BODY = 1 << 20
-
 REQUEST_TIMEOUT_SECONDS = 70.0
-CONNECT_TIMEOUT_SECONDS = 10.0
 
 _UNAUTHORIZED = 401
-# A load balancer that drops an idle watch says nothing; probes find the dead connection within a
-# minute, on every platform that lets them be set.
-_KEEPALIVE = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}
+# API servers close idle connections after a minute and more; one that is closed while a write is on
+# its way leaves in doubt whether the write happened.
+_IDLE_SECONDS = 30.0
 
 
 class HTTPTransport:
@@ -36,9 +29,11 @@ class HTTPTransport:
 
     Connections are kept and not limited in number: each watch occupies one. A request takes at most
     `request_timeout` seconds (API servers end theirs after 60), a stream any time. After a 401 the
-    credentials are renewed and the request is sent once more, since the server did not act on it.
+    credentials are renewed and the request is sent once more, since the server did not act on it. A
+    GET is sent once more where a kept connection turns out to be closed.
 
-    Use it from one event loop; it connects at the first request.
+    Answers are not compressed: between an operator and its API server, bytes cost less than
+    processor time. Use it from one event loop; it connects at the first request.
     """
 
     def __init__(
@@ -51,17 +46,18 @@ class HTTPTransport:
         proxy: str | None = None,
         request_timeout: float = REQUEST_TIMEOUT_SECONDS,
     ) -> None:
-        if urlsplit(server).scheme not in ("http", "https"):
-            raise ConfigurationError(
-                f"the server {server!r} is no URL: write it as https://HOST:PORT"
-            )
-        self._server = server.rstrip("/")
         self._tls = tls or TLSConfig()
+        self._connector = Connector(
+            server.rstrip("/"), server_name=self._tls.server_name, proxy=proxy
+        )
+        self._prefix = self._connector.target_prefix + _path_of(server)
         self._credentials = credentials or StaticCredentials()
-        self._impersonation = build_impersonation(impersonation) if impersonation else []
-        self._proxy = proxy
+        self._constant = [("Host", self._connector.host), *self._connector.headers.items()]
+        if impersonation is not None:
+            self._constant += build_impersonation(impersonation)
         self._request_timeout = request_timeout
-        self._session: aiohttp.ClientSession | None = None
+        self._idle: dict[ClientCertificate | None, list[HTTPConnection]] = {}
+        self._busy: set[HTTPConnection] = set()
         self._contexts: dict[ClientCertificate | None, ssl.SSLContext] = {}
 
     async def request(
@@ -74,15 +70,19 @@ class HTTPTransport:
         body: bytes = b"",
     ) -> Response:
         """Send a request and wait for the whole answer."""
-        timeout = aiohttp.ClientTimeout(
-            total=self._request_timeout, sock_connect=CONNECT_TIMEOUT_SECONDS
-        )
-        async with self._send(method, path, query, headers, body, timeout) as answer:
-            try:
-                content = await answer.read()
-            except (aiohttp.ClientError, TimeoutError, OSError) as error:
-                raise _broken(method, path, error) from error
-            return Response(answer.status, _plain(answer), content)
+        connection: HTTPConnection | None = None
+        try:
+            async with asyncio.timeout(self._request_timeout):
+                connection, certificate = await self._open(method, path, query, headers, body)
+                content = await connection.read_body()
+        except TimeoutError as error:
+            raise TransportError(f"{method} {path}: no answer in time") from error
+        except TransportError as error:
+            raise TransportError(f"{method} {path}: {error}") from error
+        finally:
+            if connection is not None:
+                self._release(connection, certificate)
+        return Response(connection.status, connection.headers, content)
 
     @asynccontextmanager
     async def stream(
@@ -95,83 +95,94 @@ class HTTPTransport:
         body: bytes = b"",
     ) -> AsyncGenerator[Stream]:
         """Send a request whose answer is read while it comes; leaving the context abandons it."""
-        timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT_SECONDS)
-        async with self._send(method, path, query, headers, body, timeout) as answer:
-            try:
-                yield Stream(answer.status, _plain(answer), _read_chunks(answer, method, path))
-            finally:
-                # A watch left early has more to say: its connection cannot be used again.
-                answer.close()
+        try:
+            connection, certificate = await self._open(method, path, query, headers, body)
+        except TransportError as error:
+            raise TransportError(f"{method} {path}: {error}") from error
+        chunks = _name_failures(connection, method, path)
+        try:
+            yield Stream(connection.status, connection.headers, chunks)
+        finally:
+            # A watch left early has more to say: its connection is closed, not kept.
+            self._release(connection, certificate)
 
     async def close(self) -> None:
         """End all connections."""
-        if self._session is not None:
-            await self._session.close()
-            self._session = None
+        for connection in [*self._busy, *(one for kept in self._idle.values() for one in kept)]:
+            connection.close()
+        self._idle.clear()
+        # Transports are gone one turn of the loop after their abort.
+        await asyncio.sleep(0)
 
-    @asynccontextmanager
-    async def _send(
-        self,
-        method: str,
-        path: str,
-        query: Query,
-        headers: Mapping[str, str],
-        body: bytes,
-        timeout: aiohttp.ClientTimeout,
-    ) -> AsyncGenerator[aiohttp.ClientResponse]:
-        """Open an answer, with renewed credentials where the first ones are refused."""
-        url = URL(self._server + path, encoded=True).extend_query(list(query))
+    async def _open(
+        self, method: str, path: str, query: Query, headers: Mapping[str, str], body: bytes
+    ) -> tuple[HTTPConnection, ClientCertificate | None]:
+        """Send a request and read its answer's head, with renewed credentials where refused."""
+        target = self._prefix + path
+        if query:
+            target += f"{'&' if '?' in path else '?'}{_encode_query(tuple(query))}"
         credential = await self._credentials.current()
-        answer = await self._open(method, url, headers, body, timeout, credential)
-        if answer.status == _UNAUTHORIZED:
+        connection = await self._exchange(method, target, headers, body, credential)
+        if connection.status == _UNAUTHORIZED:
             self._credentials.invalidate()
             renewed = await self._credentials.current()
             if renewed != credential:
-                answer.release()
-                answer = await self._open(method, url, headers, body, timeout, renewed)
-        try:
-            yield answer
-        finally:
-            answer.release()
+                self._busy.discard(connection)
+                connection.close()
+                credential = renewed
+                connection = await self._exchange(method, target, headers, body, credential)
+        return connection, credential.certificate
 
-    async def _open(
+    async def _exchange(
         self,
         method: str,
-        url: URL,
+        target: str,
         headers: Mapping[str, str],
         body: bytes,
-        timeout: aiohttp.ClientTimeout,
         credential: Credential,
-    ) -> aiohttp.ClientResponse:
-        sent = CIMultiDict({**headers, **credential.headers})
-        for name, value in self._impersonation:
-            sent.add(name, value)
-        try:
-            return await self._open_session().request(
-                method,
-                url,
-                headers=sent,
-                data=_payload(body),
-                timeout=timeout,
-                allow_redirects=False,
-                ssl=await self._ssl_context(credential.certificate)
-                if url.scheme == "https"
-                else True,
-                server_hostname=self._tls.server_name if url.scheme == "https" else None,
-                proxy=self._proxy,
-            )
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise _broken(method, url.path, error) from error
+    ) -> HTTPConnection:
+        fields = [*self._constant, *headers.items(), *credential.headers.items()]
+        request = build_request(method, target, fields, body)
+        kept = self._take_idle(credential.certificate)
+        if kept is not None:
+            try:
+                return await self._ask(kept, request)
+            except ConnectionLost as lost:
+                if not lost.unanswered or method != "GET":
+                    raise
+        context = None
+        if self._connector.is_secure:
+            context = await self._ssl_context(credential.certificate)
+        return await self._ask(await self._connector.connect(context), request)
 
-    def _open_session(self) -> aiohttp.ClientSession:
-        if self._session is None:
-            self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=0, socket_factory=_open_socket),
-                auto_decompress=True,
-                cookie_jar=aiohttp.DummyCookieJar(),
-                skip_auto_headers=("Content-Type", "User-Agent"),
-            )
-        return self._session
+    async def _ask(self, connection: HTTPConnection, request: bytes) -> HTTPConnection:
+        self._busy.add(connection)
+        try:
+            connection.send(request)
+            await connection.read_head()
+        except BaseException:
+            self._busy.discard(connection)
+            connection.close()
+            raise
+        return connection
+
+    def _take_idle(self, certificate: ClientCertificate | None) -> HTTPConnection | None:
+        oldest = asyncio.get_running_loop().time() - _IDLE_SECONDS
+        idle = self._idle.get(certificate)
+        while idle:
+            connection = idle.pop()
+            if connection.is_reusable and connection.idle_since >= oldest:
+                return connection
+            connection.close()
+        return None
+
+    def _release(self, connection: HTTPConnection, certificate: ClientCertificate | None) -> None:
+        self._busy.discard(connection)
+        if not connection.is_reusable:
+            connection.close()
+            return
+        connection.idle_since = asyncio.get_running_loop().time()
+        self._idle.setdefault(certificate, []).append(connection)
 
     async def _ssl_context(self, certificate: ClientCertificate | None) -> ssl.SSLContext:
         if certificate not in self._contexts:
@@ -180,7 +191,27 @@ class HTTPTransport:
             if certificate not in self._contexts:
                 # Only the newest is kept: an old certificate is not used again.
                 self._contexts = {certificate: context}
+                for old in self._idle.keys() - self._contexts.keys():
+                    for connection in self._idle.pop(old):
+                        connection.close()
         return self._contexts[certificate]
+
+
+def build_request(
+    method: str, target: str, fields: list[tuple[str, str]], body: bytes = b""
+) -> bytes:
+    """Build the bytes of a request.
+
+    Raises:
+        ValueError: a header or the target holds a line break, by which it could say anything.
+    """
+    lines = [f"{method} {target} HTTP/1.1", *[f"{name}: {value}" for name, value in fields]]
+    if body or method not in ("GET", "HEAD", "DELETE"):
+        lines.append(f"Content-Length: {len(body)}")
+    head = "\r\n".join(lines)
+    if head.count("\n") != len(lines) - 1 or head.count("\r") != len(lines) - 1:
+        raise ValueError(f"{method} {target!r}: a header or the path holds a line break")
+    return b"%b\r\n\r\n%b" % (head.encode("latin-1"), body)
 
 
 def build_impersonation(impersonation: Impersonation) -> list[tuple[str, str]]:
@@ -194,55 +225,21 @@ def build_impersonation(impersonation: Impersonation) -> list[tuple[str, str]]:
     return headers
 
 
-async def _read_chunks(
-    answer: aiohttp.ClientResponse, method: str, path: str
-) -> AsyncIterator[bytes]:
+async def _name_failures(
+    connection: HTTPConnection, method: str, path: str
+) -> AsyncGenerator[bytes]:
     try:
-        async for chunk in answer.content.iter_any():
+        async for chunk in connection.chunks():
             yield chunk
-    except (aiohttp.ClientError, TimeoutError, OSError) as error:
-        raise _broken(method, path, error) from error
+    except TransportError as error:
+        raise TransportError(f"{method} {path}: {error}") from error
 
 
-def _plain(answer: aiohttp.ClientResponse) -> dict[str, str]:
-    """Return the headers by lower-case names; values of one name are joined as HTTP allows."""
-    headers: dict[str, str] = {}
-    for name, value in answer.headers.items():
-        key = name.lower()
-        headers[key] = f"{headers[key]}, {value}" if key in headers else value
-    return headers
+def _path_of(server: str) -> str:
+    """Return the path under which a server serves its API, as Rancher's proxies do."""
+    return quote("/".join(server.rstrip("/").split("/")[3:]).join(("/", "")).rstrip("/"), safe="/%")
 
 
-def _broken(method: str, path: str, error: Exception) -> TransportError:
-    return TransportError(f"{method} {path}: {describe_failure(error)}")
-
-
-def describe_failure(error: Exception) -> str:
-    """Say what happened to a connection, without the insides of the HTTP library."""
-    match error:
-        case aiohttp.ClientConnectorCertificateError():
-            return f"the server's certificate is not trusted: {error.certificate_error}"
-        case aiohttp.ClientConnectorError():
-            return f"cannot connect to {error.host}:{error.port}: {error.os_error}"
-        case aiohttp.ClientPayloadError():
-            return "the connection broke off amid the answer"
-        case TimeoutError():
-            return "no answer in time"
-        case _:
-            return str(error) or type(error).__name__
-
-
-def _open_socket(address: Any) -> socket.socket:
-    family, kind, protocol, _, _ = address
-    opened = socket.socket(family, kind, protocol)
-    opened.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for name, value in _KEEPALIVE.items():
-        option = getattr(socket, name, None)
-        if option is not None:
-            opened.setsockopt(socket.IPPROTO_TCP, option, value)
-    return opened
-
-
-def _payload(body: bytes) -> bytes | BytesIO | None:
-    # aiohttp sends a stream in parts, and bytes at once: a large body would block the loop.
-    return BytesIO(body) if len(body) > LARGE_BODY else body or None
+@lru_cache(maxsize=256)
+def _encode_query(query: tuple[tuple[str, str], ...]) -> str:
+    return urlencode(query, safe=",()/")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator
+from typing import cast
 
 import httptools
 
@@ -54,8 +55,8 @@ class HTTPConnection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Take the transport; a proxy's tunnel gives a second one, inside TLS."""
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        # uvloop's transports have the methods, not the class.
+        self._transport = cast("asyncio.Transport", transport)
 
     def data_received(self, data: bytes) -> None:
         """Parse what came."""
@@ -169,7 +170,6 @@ class HTTPConnection(asyncio.Protocol):
             context,  # type: ignore[arg-type]  # an ssl.SSLContext; ssl is imported where needed
             server_hostname=server_hostname,
         )
-        assert isinstance(inner, asyncio.Transport)
         self._transport = inner
         self._parser = httptools.HttpResponseParser(self)
 

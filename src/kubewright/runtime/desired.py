@@ -339,8 +339,7 @@ async def _apply(
         raise
     memory.remember(uid, obj, written, manager)
     outcome.written[child_key(obj)] = written
-    if step.action is Action.CREATE:
-        _note(ctx, step, outcome, "Created")
+    ctx.logger.debug("%s", step)
 
 
 def _may_recreate(step: Step, error: Invalid) -> bool:

@@ -43,6 +43,7 @@ from kubewright.runtime.finalizers import ensure_finalizer, has_finalizer, remov
 from kubewright.runtime.managed_kind import ManagedKind, T
 from kubewright.runtime.readiness import Progress
 from kubewright.runtime.result import Result
+from kubewright.runtime.settled import SettledState, build_settled_state
 from kubewright.runtime.status import (
     StatusValue,
     Summary,
@@ -91,6 +92,7 @@ class KindReconciler(Generic[T]):
         self._uids: dict[NamespacedName, str] = {}
         self._accepted: dict[NamespacedName, bytes] = {}
         self._blocked: dict[NamespacedName, set[ChildKey]] = {}
+        self._settled: dict[NamespacedName, SettledState] = {}
 
     @property
     def finalizer(self) -> str:
@@ -120,6 +122,8 @@ class KindReconciler(Generic[T]):
         entry = ctx.store(self._managed.resource).get(key)
         if entry is None:
             self._forget(key)
+            return None
+        if self._is_settled(ctx, entry):
             return None
         owner = entry.object()
         if self._uids.get(key, entry.meta.uid) != entry.meta.uid:
@@ -205,8 +209,24 @@ class KindReconciler(Generic[T]):
         value: StatusValue = {}
         if managed.status is not None:
             value = check_status(managed.status(self._decode(raw), children), managed.status)
-        await self._write_status(ctx, owner, value, summary)
+        written = await self._write_status(ctx, owner, value, summary)
+        if managed.is_pure:
+            self._note_settled(ctx.request, build_settled_state(owner, written, children))
         return result
+
+    def _is_settled(self, ctx: Context, entry: Entry) -> bool:
+        settled = self._settled.get(entry.key)
+        if settled is None:
+            return False
+        stores = (ctx.store(kind.resource) for kind in self._managed.owns.values())
+        owned = (child for store in stores for child in store.owned_by(entry.meta.uid))
+        return settled.is_state_of(entry, owned)
+
+    def _note_settled(self, key: NamespacedName, state: SettledState | None) -> None:
+        if state is None:
+            self._settled.pop(key, None)
+        else:
+            self._settled[key] = state
 
     def _decode(self, raw: bytes) -> T:
         """Decode the object, and fill in what a webhook would have, where none is served.
@@ -354,20 +374,21 @@ class KindReconciler(Generic[T]):
 
     async def _write_status(
         self, ctx: Context, owner: Object, value: StatusValue, summary: Summary
-    ) -> None:
+    ) -> Object | None:
         if self._managed.is_plain:
             if not value:
-                return
+                return None
             status = dump_status(value)
         else:
             now = ctx.clock.now()
             status = build_status(owner, value, summary, manager=self._operator, now=now)
-        await ensure_status(ctx, owner, status, manager=self._operator)
+        return await ensure_status(ctx, owner, status, manager=self._operator)
 
     def _forget(self, key: NamespacedName) -> None:
         self._failures.pop(key, None)
         self._accepted.pop(key, None)
         self._blocked.pop(key, None)
+        self._settled.pop(key, None)
         self._memory.forget(self._uids.pop(key, ""))
 
 

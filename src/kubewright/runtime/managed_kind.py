@@ -144,6 +144,11 @@ class ManagedKind(Generic[T]):
         """Tell whether something is to be done before an object of the kind may end."""
         return self.finalize is not None or self.ordered_deletion
 
+    @property
+    def is_pure(self) -> bool:
+        """Whether all that is done for an object follows from it and from what it owns."""
+        return self.reconcile is None and not self.reads and not self.watches
+
     def set(self, role: str, function: Callable[..., Any]) -> None:
         """Give the kind its function of a role.
 

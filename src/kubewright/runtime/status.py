@@ -104,13 +104,15 @@ def build_status(
 
 def dump_status(value: StatusModel | Object) -> Object:
     """Return what a status function said as JSON has it."""
-    if isinstance(value, StatusModel):
-        return value.model_dump(mode="json", by_alias=True, exclude_none=True)
-    return dict(value)
+    if isinstance(value, dict):
+        return dict(value)
+    return value.model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
-async def ensure_status(ctx: Context, owner: Object, status: Object, *, manager: str) -> bool:
-    """Apply a status through `/status` unless it is there; tell whether it was written.
+async def ensure_status(
+    ctx: Context, owner: Object, status: Object, *, manager: str
+) -> Object | None:
+    """Apply a status through `/status` unless it is there; return the object if it was written.
 
     Server-side apply rather than a merge patch: fields that are no longer said go by themselves,
     conditions of others stay, and there is no version to conflict on. The UID keeps the status from
@@ -129,9 +131,8 @@ async def ensure_status(ctx: Context, owner: Object, status: Object, *, manager:
         "status": status,
     }
     if is_applied(desired, owner, manager, subresource="status"):
-        return False
-    await ctx.apply(desired, subresource="status", field_manager=manager)
-    return True
+        return None
+    return await ctx.apply(desired, subresource="status", field_manager=manager)
 
 
 def condition_reason(text: str) -> str:

@@ -1,6 +1,6 @@
 """The operator that bench-peers asks of every framework: three children and a status per Widget.
 
-    kubewright run benchmarks/widget_operator.py
+kubewright run benchmarks/widget_operator.py
 """
 
 from __future__ import annotations

@@ -116,10 +116,10 @@ def _positive(text: str) -> int:
 
 def run(options: argparse.Namespace) -> int:
     """Run until SIGTERM or SIGINT, then finish the work in hand."""
-    import asyncio  # here and not above: every other command would wait for it
-
+    # Here and not above: every other command would wait for asyncio.
     from kubewright.cli.probes import Probes
     from kubewright.cli.program import load_operators
+    from kubewright.client import event_loop
     from kubewright.telemetry.logs import configure_logging
 
     probes = Probes.parse(
@@ -130,11 +130,7 @@ def run(options: argparse.Namespace) -> int:
     level = logging.DEBUG if options.verbose else logging.INFO
     configure_logging(options.log_format, level=level)
     operators = load_operators(options.module)
-    try:
-        from uvloop import run as run_loop  # the extra "fast": a third less CPU per request
-    except ImportError:
-        run_loop = asyncio.run
-    return run_loop(_run(operators, probes, options))
+    return event_loop.run(_run(operators, probes, options))
 
 
 async def _run(operators: list[Operator], probes: Probes, options: argparse.Namespace) -> int:

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import contextlib
 import signal
 import sys
 from pathlib import Path
 
+from kubewright.client import event_loop
 from kubewright.local.apiserver.serving import ServerOptions, serve
 
 
@@ -36,12 +36,7 @@ def main() -> int:
         fsync=arguments.fsync,
         authorization=arguments.authorization_mode,
     )
-    with contextlib.suppress(ImportError):
-        import uvloop
-
-        uvloop.run(_run(options))
-        return 0
-    asyncio.run(_run(options))
+    event_loop.run(_run(options))
     return 0
 
 

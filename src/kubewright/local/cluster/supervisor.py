@@ -7,14 +7,15 @@ import contextlib
 import logging
 import os
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from kubewright.api.errors import ConfigurationError
 from kubewright.api.time import format_time
+from kubewright.client import event_loop
 from kubewright.local.apiserver import RunningServer, ServerOptions, serve
 from kubewright.local.cluster.directory import ClusterDirectory, ClusterRecord
 from kubewright.local.cluster.node_process import (
@@ -55,20 +56,10 @@ def run(options: ClusterOptions, on_ready: OnReady) -> int:
     with directory.locked():
         directory.remove_record()
         try:
-            _run_loop(run_until_signal(_Supervisor(options, directory, on_ready).run()))
+            event_loop.run(run_until_signal(_Supervisor(options, directory, on_ready).run()))
         finally:
             directory.remove_record()
     return 0
-
-
-def _run_loop(main: Coroutine[Any, Any, None]) -> None:
-    try:
-        # A third less CPU per request; everything works without it.
-        from uvloop import run
-    except ImportError:
-        asyncio.run(main)
-    else:
-        run(main)
 
 
 class _Supervisor:

@@ -6,7 +6,8 @@ the paths of what it wants, and the live values there are what it wants, applyin
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -30,7 +31,10 @@ _QUANTITIES = frozenset(
         "podFixed",
     }
 )
-"""Fields that hold quantities, which the API server rewrites in canonical form."""
+"""Fields that hold quantities, which the API server rewrites in canonical form.
+
+Elsewhere "1" and "1000m" are different texts, such as the values of two variables.
+"""
 
 # The server takes them from the request, but they are never owned.
 _UNOWNED_METADATA = frozenset({"name", "namespace", "uid", "resourceVersion"})
@@ -58,7 +62,7 @@ def is_applied(desired: Object, live: Object, manager: str, *, subresource: str 
     entry = find_entry(live, manager, subresource=subresource)
     if entry is None or entry.get("apiVersion") != desired.get("apiVersion"):
         return False
-    return _matches(entry.get("fieldsV1") or {}, owned_part(desired), live, ())
+    return _matches(entry.get("fieldsV1") or {}, owned_part(desired), live, False)
 
 
 def owned_part(desired: Object) -> Object:
@@ -110,33 +114,38 @@ def _extract(fields: Object, live: Any) -> Any:
     return found
 
 
-def _matches(fields: Object, desired: Any, live: Any, path: tuple[str, ...]) -> bool:
-    members = [name for name in fields if name != "."]
-    if not members:
-        return _covers(desired, live, path)
+def _matches(fields: Object, desired: Any, live: Any, is_quantity: bool) -> bool:
+    """Tell whether a manager owns just the paths of a desired value, and the live one has it."""
+    # At a start, every child of every object comes by here: no sets, no copies.
+    owned = len(fields) - ("." in fields)
+    if not owned:
+        return _covers(desired, live, is_quantity)
     if isinstance(desired, dict):
-        return _matches_map(fields, members, desired, live, path)
-    if isinstance(desired, list) and isinstance(live, list):
-        if all(name.startswith("k:") for name in members):
-            return _matches_keyed(fields, members, desired, live, path)
-        if all(name.startswith("v:") for name in members):
-            return _matches_set(members, desired, live)
-    return False
+        return isinstance(live, dict) and _matches_map(fields, owned, desired, live, is_quantity)
+    if not isinstance(desired, list) or not isinstance(live, list) or len(desired) != owned:
+        return False
+    members = [name for name in fields if name != "."]
+    if members[0].startswith("k:"):
+        return _matches_keyed(fields, members, desired, live, is_quantity)
+    return members[0].startswith("v:") and _matches_set(members, desired, live)
 
 
 def _matches_map(
-    fields: Object, members: list[str], desired: Object, live: Any, path: tuple[str, ...]
+    fields: Object, owned: int, desired: Object, live: Object, is_quantity: bool
 ) -> bool:
-    if not isinstance(live, dict):
-        return False
     for key, value in desired.items():
         inner = fields.get(f"f:{key}")
         if inner is None:
             if not _owns_nothing(value):
                 return False
-        elif not _matches(inner, value, live.get(key), (*path, key)):
+            continue
+        owned -= 1
+        found = live.get(key)
+        if not inner and value.__class__ is str and value == found:
+            continue
+        if not _matches(inner, value, found, is_quantity or key in _QUANTITIES):
             return False
-    return all(name[:2] == "f:" and name[2:] in desired for name in members)
+    return not owned
 
 
 def _owns_nothing(value: Any) -> bool:
@@ -147,59 +156,69 @@ def _owns_nothing(value: Any) -> bool:
 
 
 def _matches_keyed(
-    fields: Object, members: list[str], desired: list[Any], live: list[Any], path: tuple[str, ...]
+    fields: Object, members: list[str], desired: list[Any], live: list[Any], is_quantity: bool
 ) -> bool:
-    if len(members) != len(desired):
-        return False
     left = list(desired)
     for member in members:
-        keys: Object = msgspec.json.decode(member[2:])
+        keys = _decode_keys(member)
         # A key that is left out has its default: ports need not say `protocol: TCP`.
         wanted = next((item for item in left if _has_keys(item, keys, defaulted=True)), None)
         found = next((item for item in live if _has_keys(item, keys, defaulted=False)), None)
-        if wanted is None or found is None or not _matches(fields[member], wanted, found, path):
+        if (
+            wanted is None
+            or found is None
+            or not _matches(fields[member], wanted, found, is_quantity)
+        ):
             return False
         left.remove(wanted)
     return True
 
 
-def _has_keys(item: Any, keys: Object, *, defaulted: bool) -> bool:
+@lru_cache(maxsize=1024)
+def _decode_keys(member: str) -> Mapping[str, Any]:
+    """Decode the keys of a list's item: `k:{"containerPort":80,"protocol":"TCP"}`."""
+    keys: Mapping[str, Any] = msgspec.json.decode(member[2:])
+    return keys
+
+
+def _has_keys(item: Any, keys: Mapping[str, Any], *, defaulted: bool) -> bool:
     if not isinstance(item, dict):
         return False
-    return all(
-        item[key] == value if key in item else defaulted and value != ""
-        for key, value in keys.items()
+    for key, value in keys.items():
+        if key in item:
+            if item[key] != value:
+                return False
+        elif not defaulted or value == "":
+            return False
+    return True
+
+
+def _matches_set(members: list[str], desired: list[Any], live: list[Any]) -> bool:
+    values = [msgspec.json.decode(member[2:]) for member in members if member.startswith("v:")]
+    return len(values) == len(members) and all(
+        value in desired and value in live for value in values
     )
 
 
-def _matches_set(members: list[str], desired: list[Any], live: Iterable[Any]) -> bool:
-    present = list(live)
-    values = [msgspec.json.decode(member[2:]) for member in members]
-    return (
-        len(values) == len(desired)
-        and all(value in desired for value in values)
-        and all(value in present for value in values)
-    )
-
-
-def _covers(desired: Any, live: Any, path: tuple[str, ...]) -> bool:
+def _covers(desired: Any, live: Any, is_quantity: bool) -> bool:
     """Tell whether a live value is the desired one, give or take what the server adds to it."""
     if not desired and live is None:
         # The server drops what is empty or zero when it stores an object (Go's `omitempty`).
         return True
     if isinstance(desired, dict):
         return isinstance(live, dict) and all(
-            _covers(value, live.get(key), (*path, key)) for key, value in desired.items()
+            _covers(value, live.get(key), is_quantity or key in _QUANTITIES)
+            for key, value in desired.items()
         )
     if isinstance(desired, list):
         return (
             isinstance(live, list)
             and len(desired) == len(live)
-            and all(_covers(a, b, path) for a, b in zip(desired, live, strict=True))
+            and all(_covers(a, b, is_quantity) for a, b in zip(desired, live, strict=True))
         )
     if type(desired) is type(live) and desired == live:
         return True
-    return _is_same_quantity(desired, live, path) or _is_same_number(desired, live)
+    return (is_quantity and _is_same_quantity(desired, live)) or _is_same_number(desired, live)
 
 
 def _is_same_number(desired: Any, live: Any) -> bool:
@@ -213,9 +232,8 @@ def _is_same_number(desired: Any, live: Any) -> bool:
     )
 
 
-def _is_same_quantity(desired: Any, live: Any, path: tuple[str, ...]) -> bool:
-    # Elsewhere "1" and "1000m" are different texts, such as the values of two variables.
-    if live is None or _QUANTITIES.isdisjoint(path):
+def _is_same_quantity(desired: Any, live: Any) -> bool:
+    if live is None:
         return False
     try:
         return Quantity(desired) == Quantity(live)

@@ -16,9 +16,9 @@ def test_every_public_name_is_there() -> None:
 def test_http_yaml_and_pydantic_are_loaded_only_when_they_are_used() -> None:
     code = (
         "import sys, kubewright.client, kubewright.cache\n"
-        "loaded = {'aiohttp', 'yaml', 'pydantic'} & set(sys.modules)\n"
+        "loaded = {'httptools', 'yaml', 'pydantic'} & set(sys.modules)\n"
         "assert not loaded, loaded\n"
         "kubewright.client.HTTPTransport\n"
-        "assert 'aiohttp' in sys.modules\n"
+        "assert 'httptools' in sys.modules and 'aiohttp' not in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

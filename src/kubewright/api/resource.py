@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, NamedTuple, TypeAlias
 from urllib.parse import quote
 
@@ -49,8 +50,7 @@ class GroupVersionKind:
     @classmethod
     def parse(cls, api_version: str, kind: str) -> GroupVersionKind:
         """Split an `apiVersion` such as `apps/v1` or `v1`."""
-        group, _, version = api_version.rpartition("/")
-        return cls(group, version, kind)
+        return _parse_gvk(api_version, kind)
 
     @classmethod
     def of(cls, obj: Object) -> GroupVersionKind:
@@ -69,6 +69,13 @@ class GroupVersionKind:
 
     def __str__(self) -> str:
         return f"{self.api_version}, Kind={self.kind}"
+
+
+@lru_cache(maxsize=4096)
+def _parse_gvk(api_version: str, kind: str) -> GroupVersionKind:
+    # A cluster has some hundreds of kinds, and each object is asked for its own many times.
+    group, _, version = api_version.rpartition("/")
+    return GroupVersionKind(group, version, kind)
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,12 +25,18 @@ class Children:
     def __init__(self, objects: Sequence[Object], find: Find = find_nothing) -> None:
         self._objects = tuple(objects)
         self._find = find
+        self._searched = False
 
     def __iter__(self) -> Iterator[Object]:
         return iter(self._objects)
 
     def __len__(self) -> int:
         return len(self._objects)
+
+    @property
+    def searched(self) -> bool:
+        """Whether further objects than the children were looked at."""
+        return self._searched
 
     def of(self, resource: Resource) -> list[Object]:
         """Return the children of a kind, in the order in which they were yielded."""
@@ -45,6 +51,7 @@ class Children:
 
         A Deployment's pods are found so: they are not the custom resource's own children.
         """
+        self._searched = True
         found = self._find(resource, labels)
         return sorted(found, key=lambda obj: str(obj["metadata"]["name"]))
 

@@ -210,8 +210,9 @@ class KindReconciler(Generic[T]):
         if managed.status is not None:
             value = check_status(managed.status(self._decode(raw), children), managed.status)
         written = await self._write_status(ctx, owner, value, summary)
-        if managed.is_pure:
-            self._note_settled(ctx.request, build_settled_state(owner, written, children))
+        if managed.is_pure and not children.searched:
+            now = ctx.clock.monotonic()
+            self._note_settled(ctx.request, build_settled_state(owner, written, children, now))
         return result
 
     def _is_settled(self, ctx: Context, entry: Entry) -> bool:
@@ -220,7 +221,7 @@ class KindReconciler(Generic[T]):
             return False
         stores = (ctx.store(kind.resource) for kind in self._managed.owns.values())
         owned = (child for store in stores for child in store.owned_by(entry.meta.uid))
-        return settled.is_state_of(entry, owned)
+        return settled.is_state_of(entry, owned, ctx.clock.monotonic())
 
     def _note_settled(self, key: NamespacedName, state: SettledState | None) -> None:
         if state is None:

@@ -16,24 +16,31 @@ from kubewright.cache.entry import Entry
 Version: TypeAlias = tuple[str, str]
 """The UID and the resource version of an object: no two states of objects have the same."""
 
+BELIEVED_SECONDS = 600.0
+
 
 @dataclass(frozen=True, slots=True)
 class SettledState:
-    """The versions of an object and of all that it owns, at which a reconcile had nothing left."""
+    """The versions of an object and of all that it owns, at which a reconcile had nothing left.
+
+    It is believed until a time in the clock's monotonic seconds: a function that should be pure may
+    not be, and what it says is asked for again now and then.
+    """
 
     owner: Version
     children: frozenset[Version]
+    until: float
 
-    def is_state_of(self, owner: Entry, children: Iterable[Entry]) -> bool:
+    def is_state_of(self, owner: Entry, children: Iterable[Entry], now: float) -> bool:
         """Tell whether the stores show this very state. A "no" costs a reconcile, never more."""
-        if self.owner != (owner.meta.uid, owner.meta.resource_version):
+        if now >= self.until or self.owner != (owner.meta.uid, owner.meta.resource_version):
             return False
         found = {(child.meta.uid, child.meta.resource_version) for child in children}
         return found == self.children
 
 
 def build_settled_state(
-    owner: Object, written: Object | None, children: Iterable[Object]
+    owner: Object, written: Object | None, children: Iterable[Object], now: float
 ) -> SettledState | None:
     """Build the state that a reconcile left, or None where somebody else had a hand in it.
 
@@ -43,7 +50,9 @@ def build_settled_state(
     if written is not None and _without_status(owner) != _without_status(written):
         return None
     return SettledState(
-        _version_of(written or owner), frozenset(_version_of(child) for child in children)
+        _version_of(written or owner),
+        frozenset(_version_of(child) for child in children),
+        now + BELIEVED_SECONDS,
     )
 
 

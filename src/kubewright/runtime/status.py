@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol, TypeAlias, runtime_checkable
+from typing import Protocol, TypeAlias, TypeGuard
 
 from kubewright.api.conditions import (
     READY,
@@ -22,13 +22,17 @@ from kubewright.runtime.owned_fields import extract_owned, is_applied
 from kubewright.runtime.readiness import Progress, Readiness
 
 
-@runtime_checkable
 class StatusModel(Protocol):
     """A pydantic model of a status, as far as it must be known here."""
 
     def model_dump(self, *, mode: str, by_alias: bool, exclude_none: bool) -> Object:
         """Return the fields as JSON has them."""
         ...
+
+
+def is_status_model(value: object) -> TypeGuard[StatusModel]:
+    """Tell an instance of a model; asked at each reconcile, so it looks at one name only."""
+    return hasattr(type(value), "model_dump")
 
 
 _OWN = frozenset({READY, RECONCILING, STALLED})
@@ -68,16 +72,14 @@ def build_conditions(
         RECONCILING: summary.progress in (Progress.IN_PROGRESS, Progress.TERMINATING),
         STALLED: summary.progress is Progress.FAILED,
     }
-    conditions = previous
+    conditions, text = previous, format_time(now)
     for type, is_true in truths.items():
         if is_true or type == READY:
             status: ConditionStatus = "True" if is_true else "False"
             condition = Condition(type, status, summary.reason, summary.message)
         else:
             condition = Condition(type, "False", f"Not{type}")
-        conditions = set_condition(
-            conditions, condition, now=format_time(now), generation=generation
-        )
+        conditions = set_condition(conditions, condition, now=text, generation=generation)
     return conditions
 
 

@@ -14,7 +14,7 @@ from kubewright.runtime.child_value import UnfitValue, copy_value, find_fault
 from kubewright.runtime.context import Context
 from kubewright.runtime.failure import short_path
 from kubewright.runtime.result import Result
-from kubewright.runtime.status import StatusModel, StatusValue
+from kubewright.runtime.status import StatusValue, is_status_model
 
 T = TypeVar("T")
 
@@ -85,7 +85,7 @@ def check_status(value: object, function: Callable[..., Any]) -> StatusValue:
     Raises:
         TypeError: it is neither a status model, nor a dict that JSON can hold, nor None.
     """
-    if value is None or (isinstance(value, StatusModel) and not isinstance(value, type)):
+    if value is None or is_status_model(value):
         return value
     if not isinstance(value, dict):
         _close(value)

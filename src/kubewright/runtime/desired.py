@@ -339,7 +339,6 @@ async def _apply(
         raise
     memory.remember(uid, obj, written, manager)
     outcome.written[child_key(obj)] = written
-    ctx.logger.debug("%s", step)
 
 
 def _may_recreate(step: Step, error: Invalid) -> bool:

@@ -210,7 +210,9 @@ class KindReconciler(Generic[T]):
         if managed.status is not None:
             value = check_status(managed.status(self._decode(raw), children), managed.status)
         written = await self._write_status(ctx, owner, value, summary)
-        if managed.is_pure and not children.searched:
+        # What was held back was so for a state from before the writes: it is looked at once more.
+        is_done = all(step.action not in (Action.HOLD, Action.WAIT) for step in steps)
+        if managed.is_pure and is_done and not children.searched:
             now = ctx.clock.monotonic()
             self._note_settled(ctx.request, build_settled_state(owner, written, children, now))
         return result

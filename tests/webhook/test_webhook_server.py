@@ -8,15 +8,25 @@ import logging
 import pytest
 
 from kubewright.api import builtin
-from kubewright.api.errors import Conflict, Forbidden, InternalError, Invalid, Timeout
+from kubewright.api.errors import (
+    ConfigurationError,
+    Conflict,
+    Forbidden,
+    InternalError,
+    Invalid,
+    Timeout,
+)
 from kubewright.api.resource import Object
 from kubewright.client.client import Client
 from kubewright.client.requests import PatchType
 from kubewright.webhook.configuration import (
     MUTATING_WEBHOOK_CONFIGURATION,
     VALIDATING_WEBHOOK_CONFIGURATION,
+    Endpoint,
 )
-from tests.webhook.conftest import Serving, eventually
+from kubewright.webhook.registration import Registration
+from kubewright.webhook.server import WebhookServer
+from tests.webhook.conftest import LOOPBACK, Serving, build_certificates, eventually
 from tests.webhook.widgets import Widget, build_operator, build_widget
 
 
@@ -33,6 +43,8 @@ async def until_asked(client: Client, namespace: str) -> None:
             await client.create(build_widget("probe", namespace, size=-1), dry_run=True)
         except Invalid:
             return True
+        except InternalError:
+            return False  # it still asks the server of the test before
         return False
 
     await eventually(is_asked)
@@ -175,3 +187,56 @@ async def test_until_a_certificate_is_loaded_it_is_not_ready(
     async with serving(build_operator()) as server:
         assert server.find_problems() == ()
     assert server.find_problems() == ("webhooks are not served: no certificate is loaded",)
+
+
+class RefusedRegistration(Registration):
+    """A registration that the API server refuses until a right is granted."""
+
+    is_allowed = False
+
+    async def ensure(self, endpoint: Endpoint, authorities: bytes) -> None:
+        if not self.is_allowed:
+            raise Forbidden("webhook configurations: no right to patch")
+        await super().ensure(endpoint, authorities)
+
+
+async def test_a_missing_right_is_told_once_and_used_when_it_is_granted(
+    client: Client, namespace: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    registration = RefusedRegistration(client, [build_operator()])
+    server = WebhookServer(
+        [build_operator()],
+        host="127.0.0.1",
+        port=0,
+        certificates=build_certificates(client, namespace, interval=0.05),
+        endpoint=LOOPBACK,
+        registration=registration,
+    )
+    task = asyncio.create_task(server.run())
+
+    async def is_told() -> bool:
+        return "no right to patch" in caplog.text
+
+    await eventually(is_told)
+    await asyncio.sleep(0.3)
+    assert caplog.text.count("no right to patch") == 1
+    assert server.find_problems() == ()
+
+    registration.is_allowed = True
+    await until_asked(client, namespace)
+    task.cancel()
+    await asyncio.wait((task,))
+
+
+async def test_a_taken_port_ends_the_server_with_a_sentence(
+    client: Client, namespace: str, serving: Serving
+) -> None:
+    async with serving(build_operator()) as server:
+        second = WebhookServer(
+            [build_operator()],
+            host="127.0.0.1",
+            port=server.port,
+            certificates=build_certificates(client, namespace),
+        )
+        with pytest.raises(ConfigurationError, match=r"cannot serve webhooks on 127\.0\.0\.1:"):
+            await second.run()

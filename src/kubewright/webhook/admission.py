@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -25,8 +26,8 @@ _MOST_IN_ALL = 4096
 """What an API server passes on of one warning, and of all that come with one answer."""
 
 
-class AdmissionWebhook:
-    """One webhook of one kind, in one version."""
+class AdmissionWebhook(ABC):
+    """One webhook of one kind, in one version (admission.k8s.io/v1)."""
 
     role: ClassVar[str]
     body_limit: ClassVar[int] = 7 << 20
@@ -54,9 +55,9 @@ class AdmissionWebhook:
         return f"{self.role}.{resource.version}.{resource.group_resource}"
 
     @property
+    @abstractmethod
     def operations(self) -> Sequence[str]:
         """The operations that it is asked about."""
-        raise NotImplementedError
 
     def decode(self, body: bytes) -> AdmissionRequest:
         """Read a request.
@@ -82,9 +83,9 @@ class AdmissionWebhook:
         response = {"allowed": False, "status": build_failure(error)}
         return build_admission(request.uid, response)
 
+    @abstractmethod
     def respond(self, request: AdmissionRequest) -> Object:
-        """Build the response."""
-        raise NotImplementedError
+        """Build the response, without the uid."""
 
 
 class DefaultingWebhook(AdmissionWebhook):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import binascii
 import logging
@@ -63,7 +64,10 @@ class FileCertificates:
         self.interval = interval
 
     async def load(self, names: Sequence[str], trusted: bytes | None) -> ServingCertificate:
-        """Read the files; names are whoever wrote them's affair."""
+        """Read the files; their names are the affair of whoever wrote them."""
+        return await asyncio.to_thread(self._read)
+
+    def _read(self) -> ServingCertificate:
         try:
             certificate = (self._folder / "tls.crt").read_bytes()
             key = (self._folder / "tls.key").read_bytes()

@@ -43,15 +43,15 @@ _TIMEOUT_SECONDS = 10
 class Endpoint:
     """Where the API server reaches the webhooks: at a URL, or through a Service.
 
-    A URL is for development: the operator runs where no Service leads. Its port 0 stands for the
-    one that the server gets. `authorities` is the PEM text that verifies the server, and stays
-    empty where somebody else writes it, such as cert-manager by `inject_ca_from`.
+    Make it with `parse`, which checks.
     """
 
     url: str = ""
+    """For development, where no Service leads; port 0 stands for the one that the server gets."""
     service: str = ""
     """NAMESPACE/NAME, or NAMESPACE/NAME:PORT; the port is 443 by default."""
     inject_ca_from: str = ""
+    """The NAMESPACE/CERTIFICATE from which cert-manager writes caBundle; by default we do."""
 
     @classmethod
     def parse(cls, *, url: str = "", service: str = "", inject_ca_from: str = "") -> Self:

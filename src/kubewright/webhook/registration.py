@@ -45,6 +45,7 @@ class Registration:
     def __init__(self, client: Client, operators: Sequence[Operator]) -> None:
         self._client = client
         self._operators = operators
+        self._cleared: set[str] = set()
         for resource in _RESOURCES.values():
             client.mapper.add(resource)
 
@@ -58,7 +59,9 @@ class Registration:
             configurations = build_configurations(operator, endpoint, authorities)
             for wanted in configurations:
                 await self._ensure_applied(operator, wanted)
-            await self._remove_others(operator, configurations)
+            if operator.name not in self._cleared:
+                await self._remove_others(operator, configurations)
+                self._cleared.add(operator.name)
             for wanted in build_conversions(operator, endpoint, authorities):
                 await self._ensure_applied(operator, wanted)
 

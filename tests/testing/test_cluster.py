@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import time
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from kubewright.client.connection import connect
 from kubewright.client.kubeconfig import KubeConfig
 from kubewright.testing import Cluster, FakeClock, embedded_cluster, eventually
 from kubewright.testing.real_server import find_binaries, serve_kube_apiserver
+from memcached_operator import operator as memcached_operator
 from tests.runtime.pools import Pool, build_operator, build_pool
 from tests.testing.objects import build_config_map
 
@@ -138,3 +140,43 @@ def test_the_real_api_server_says_why_it_does_not_start(tmp_path: Path) -> None:
         serve_kube_apiserver(tmp_path, tmp_path / "work"),
     ):
         pass
+
+
+@pytest.mark.processes
+async def test_the_faults_hit_kubewright_run_in_another_process(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    conflict = cluster.faults.fail("PATCH", "deployments", code=409)
+    await cluster.install(memcached_operator)
+    async with cluster.listen() as kubeconfig:
+        log = tmp_path / "operator.log"
+        arguments = ["-m", "kubewright.cli.main", "run", "memcached_operator", "-v"]
+        arguments += ["--kubeconfig", str(kubeconfig)]
+        with log.open("wb") as output:
+            process = await asyncio.create_subprocess_exec(
+                sys.executable, *arguments, stdout=output, stderr=output
+            )
+        try:
+            await cluster.client.create(build_memcached())
+            await eventually(lambda: read_deployment(cluster), within=30)
+            assert len(conflict.hits) == 1
+            # It follows on after its watches broke.
+            assert cluster.faults.drop_watches() > 0
+            await cluster.client.delete(builtin.DEPLOYMENT, "pool", namespace="default")
+            await eventually(lambda: read_deployment(cluster), within=30)
+        finally:
+            process.terminate()
+            assert await process.wait() == 0, log.read_text()
+
+
+async def read_deployment(cluster: Cluster) -> kw.Object:
+    return await cluster.client.get(builtin.DEPLOYMENT, "pool", namespace="default")
+
+
+def build_memcached() -> kw.Object:
+    return {
+        "apiVersion": "cache.example.com/v1alpha1",
+        "kind": "Memcached",
+        "metadata": {"name": "pool", "namespace": "default"},
+        "spec": {"size": 2, "version": "1.6.9"},
+    }

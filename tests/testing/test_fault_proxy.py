@@ -22,7 +22,7 @@ from kubewright.api.errors import (
 from kubewright.client.client import Client
 from kubewright.client.connection import connect
 from kubewright.client.http_transport import HTTPTransport
-from kubewright.client.kubeconfig import KubeConfig
+from kubewright.client.kubeconfig import KubeConfig, User
 from kubewright.client.transport import Transport
 from kubewright.testing import FaultProxy, Faults
 from tests.testing.objects import build_config_map
@@ -124,6 +124,27 @@ async def test_upgrades_are_refused_by_name(client: Client, proxy: FaultProxy) -
 
     assert answer.status == NotImplementedByServer.default_code
     assert "upgraded connection" in json.loads(answer.body)["message"]
+
+
+async def test_faults_tell_clients_and_their_credentials_apart(
+    proxy: FaultProxy, faults: Faults
+) -> None:
+    """Rotated credentials are a rule; the server itself sees those of the proxy."""
+    faults.fail(
+        code=401, times=None, where=lambda call: call.header("Authorization") != "Bearer new"
+    )
+    faults.fail(code=403, times=None, where=lambda call: call.header("user-agent") == "replica-b")
+
+    async def ask(token: str, user_agent: str) -> int:
+        config = KubeConfig(server=proxy.url, user=User(token=token))
+        async with connect(config, user_agent=user_agent) as client:
+            path = builtin.NAMESPACE.path("default")
+            headers = {"User-Agent": user_agent}
+            return (await client.transport.request("GET", path, headers=headers)).status
+
+    assert await ask("old", "replica-a") == 401
+    assert await ask("new", "replica-a") == 200
+    assert await ask("new", "replica-b") == 403
 
 
 async def test_the_kubeconfig_leads_to_the_proxy(

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
-from kubewright.client.transport import Query
+from kubewright.client.transport import NO_HEADERS, Query, find_header
 from kubewright.local.apiserver.exchange import Request
 from kubewright.local.apiserver.request import parse_request
 
@@ -20,6 +21,7 @@ class Call:
             `deletecollection`; the method in lower case where the path is no resource's.
         resource: the plural with its subresource, such as `pods` or `deployments/status`; empty
             where the path is no resource's, such as `/version`.
+        headers: what the client sent; see `header`.
         status: None as long as no answer came, and for ever where it was lost.
     """
 
@@ -31,10 +33,13 @@ class Call:
     resource: str
     namespace: str
     name: str
+    headers: Mapping[str, str] = field(default_factory=dict)
     status: int | None = None
 
     @classmethod
-    def of(cls, method: str, path: str, query: Query = ()) -> Call:
+    def of(
+        cls, method: str, path: str, query: Query = (), headers: Mapping[str, str] = NO_HEADERS
+    ) -> Call:
         """Read what a request asks for; `path` as it is on the wire, `query` not encoded."""
         values: dict[str, list[str]] = {}
         for name, value in query:
@@ -49,7 +54,15 @@ class Call:
             resource=info.resource_path,
             namespace=info.namespace,
             name=info.name,
+            headers=headers,
         )
+
+    def header(self, name: str) -> str:
+        """Return a header whatever the case of its name; empty where it is missing.
+
+        `User-Agent` tells the clients of a `FaultProxy` apart, `Authorization` their credentials.
+        """
+        return find_header(self.headers, name)
 
     @property
     def is_write(self) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
 from aiohttp.web_request import BaseRequest
@@ -13,12 +13,17 @@ from aiohttp.web_response import StreamResponse as HTTPStreamResponse
 from aiohttp.web_server import Server
 from multidict import CIMultiDict
 
-from kubewright.api.errors import NotImplementedByServer, TransportError
+from kubewright.api.errors import (
+    APIError,
+    NotImplementedByServer,
+    RequestEntityTooLarge,
+    TransportError,
+)
 from kubewright.api.resource import Object
 from kubewright.client.client import Client
 from kubewright.client.connection import connect
 from kubewright.client.kubeconfig import KubeConfig
-from kubewright.client.transport import Query, Transport
+from kubewright.client.transport import NO_HEADERS, Query, Response, Stream, Transport
 from kubewright.local.apiserver.kubeconfig import build_kubeconfig, write_kubeconfig
 from kubewright.testing.effect import Refuse
 from kubewright.testing.faults import Faults
@@ -33,7 +38,7 @@ _OWN_HEADERS = frozenset(
     {
         *("connection", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade"),
         *("proxy-authenticate", "proxy-authorization", "proxy-connection"),
-        *("host", "content-length", "content-encoding", "accept-encoding", "authorization"),
+        *("host", "content-length", "content-encoding", "accept-encoding"),
     }
 )
 
@@ -41,8 +46,9 @@ _OWN_HEADERS = frozenset(
 class FaultProxy:
     """Listen on the loopback interface and pass requests to an API server, as the faults allow.
 
-    Any client may use it: another process, kopf, a Go program. They speak plain HTTP to it and send
-    no credentials; all of them act as the user of `upstream`. Watches are passed on as they come.
+    Any client may use it: another process, kopf, a Go program. They speak plain HTTP to it. All of
+    them act as the user of `upstream`; credentials that they send are for the faults to look at.
+    Watches are passed on as they come.
     A connection that a fault cuts is reset. Upgraded connections (exec, attach, port-forward) are
     refused by name.
 
@@ -51,7 +57,7 @@ class FaultProxy:
 
     def __init__(self, upstream: Transport, faults: Faults) -> None:
         self.faults = faults
-        self._transport = FaultyTransport(upstream, faults)
+        self._transport = FaultyTransport(_AsUpstreamUser(upstream), faults)
         self._port = 0
 
     @property
@@ -97,12 +103,14 @@ class FaultProxy:
             await web.shutdown(_CLOSE_SECONDS)
 
     async def _handle(self, request: BaseRequest) -> HTTPStreamResponse:
-        if "upgrade" in request.headers:
-            return _refuse_upgrade(request)
         try:
+            if "upgrade" in request.headers:
+                raise NotImplementedByServer("the fault proxy passes no upgraded connection")
             if _is_stream(request):
                 return await self._stream(request)
             return await self._request(request)
+        except APIError as error:
+            return _refuse(error)
         except TransportError:
             # A client must see what a broken network shows it: a reset, and no answer.
             if request.transport is not None:
@@ -143,6 +151,46 @@ class FaultProxy:
             return response
 
 
+class _AsUpstreamUser:
+    """Leave out the credentials that clients sent: the transport has its own."""
+
+    def __init__(self, upstream: Transport) -> None:
+        self._upstream = upstream
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Query = (),
+        headers: Mapping[str, str] = NO_HEADERS,
+        body: bytes = b"",
+    ) -> Response:
+        return await self._upstream.request(
+            method, path, query=query, headers=_without_credentials(headers), body=body
+        )
+
+    def stream(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Query = (),
+        headers: Mapping[str, str] = NO_HEADERS,
+        body: bytes = b"",
+    ) -> AbstractAsyncContextManager[Stream]:
+        return self._upstream.stream(
+            method, path, query=query, headers=_without_credentials(headers), body=body
+        )
+
+    async def close(self) -> None:
+        await self._upstream.close()
+
+
+def _without_credentials(headers: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in headers.items() if name.lower() != "authorization"}
+
+
 def _is_stream(request: BaseRequest) -> bool:
     query = request.rel_url.query
     watches = query.get("watch", "false") not in ("false", "0", "")
@@ -160,7 +208,7 @@ async def _read_body(request: BaseRequest) -> bytes:
     async for chunk in request.content.iter_any():
         size += len(chunk)
         if size > _MAX_BODY:
-            raise TransportError(f"the body of {request.method} {request.path} is too large")
+            raise RequestEntityTooLarge(f"the body is larger than {_MAX_BODY} bytes")
         chunks.append(chunk)
     return b"".join(chunks)
 
@@ -189,7 +237,6 @@ def _pass_back(headers: Mapping[str, str]) -> CIMultiDict[str]:
     )
 
 
-def _refuse_upgrade(request: BaseRequest) -> HTTPStreamResponse:
-    error = NotImplementedByServer(f"{request.path}: the fault proxy passes no upgraded connection")
+def _refuse(error: APIError) -> HTTPStreamResponse:
     answer = Refuse(error.code, error.reason, error.message).to_response()
     return HTTPResponse(status=answer.status, body=answer.body, headers=dict(answer.headers))

@@ -35,7 +35,7 @@ class FaultyTransport:
         body: bytes = b"",
     ) -> Response:
         """Send a request and wait for the whole answer."""
-        call = Call.of(method, path, query)
+        call = Call.of(method, path, query, headers)
         async with self._faults.passage(call) as refusal:
             if refusal is not None:
                 response = refusal.to_response()
@@ -57,7 +57,7 @@ class FaultyTransport:
         body: bytes = b"",
     ) -> AsyncIterator[Stream]:
         """Send a request whose answer is read while it comes; leaving the context abandons it."""
-        call = Call.of(method, path, query)
+        call = Call.of(method, path, query, headers)
         async with AsyncExitStack() as stack:
             async with self._faults.passage(call) as refusal:
                 if refusal is not None:

@@ -244,6 +244,10 @@ async def test_after_a_kill_nothing_passes(
     ]
     assert ("settings" in found) is after_commit
     assert "late" not in found
+    faults.revive()
+    await client.create(build_config_map(namespace, "of-the-next-life"))
+    assert not killed.done()
+    assert not late.done()
     for task in (killed, late):
         task.cancel()
     await asyncio.wait((killed, late))

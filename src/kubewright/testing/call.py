@@ -49,7 +49,7 @@ class Call:
             method=method,
             path=path,
             query=dict(query),
-            verb=info.verb,
+            verb=str(info.verb),
             group=info.group,
             resource=info.resource_path,
             namespace=info.namespace,

@@ -56,6 +56,7 @@ class Faults:
     Attributes:
         log: every fault that was applied, in order.
         traffic: every request that was sent, hit or not.
+        is_dead: whether a kill has closed the way.
     """
 
     def __init__(self, *, seed: int = 0, clock: Clock | None = None) -> None:
@@ -190,10 +191,14 @@ class Faults:
         return rule
 
     def clear(self) -> None:
-        """Lift all rules; what was killed stays dead."""
+        """Lift all rules; a client that was killed stays dead until `revive`."""
         for rule in self._rules:
             rule.lift()
         self._rules.clear()
+
+    def revive(self) -> None:
+        """Let requests pass after a kill, as those of a new process; what was frozen stays so."""
+        self.is_dead = False
 
     def decide(self, call: Call) -> Verdict:
         """Count a request in every rule and decide what is to happen to it."""

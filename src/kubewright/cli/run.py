@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import logging
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -81,6 +82,18 @@ def _add_manager_flags(parser: argparse.ArgumentParser) -> None:
         metavar="NAMESPACE",
         help="where the Lease is (default: the namespace of the kubeconfig, or of the pod)",
     )
+    for name, default, what in (
+        ("lease-duration", 15, "how long others wait after a leader's last sign of life"),
+        ("renew-deadline", 10, "how long a leader goes on without renewing the Lease"),
+        ("retry-period", 2, "how often the Lease is renewed, or tried for"),
+    ):
+        parser.add_argument(
+            f"--leader-election-{name}",
+            metavar="SECONDS",
+            type=_seconds,
+            default=timedelta(seconds=default),
+            help=f"{what} (default: {default})",
+        )
     parser.add_argument(
         "--metrics-bind-address",
         metavar="ADDRESS",
@@ -106,6 +119,14 @@ def _add_manager_flags(parser: argparse.ArgumentParser) -> None:
         type=_positive,
         help="objects of a kind in work at once (default: as the operator says)",
     )
+
+
+def _seconds(text: str) -> timedelta:
+    """Read a duration: a number of seconds, also as `15s`."""
+    try:
+        return timedelta(seconds=float(text.removesuffix("s")))
+    except (ValueError, OverflowError):
+        raise argparse.ArgumentTypeError(f"{text}: use a number of seconds, such as 15") from None
 
 
 def _positive(text: str) -> int:
@@ -161,6 +182,9 @@ def _build_election(
     return LeaderElection(
         options.leader_election_id or "-".join(operator.name for operator in operators),
         options.leader_election_namespace or config.namespace,
+        lease_duration=options.leader_election_lease_duration,
+        renew_deadline=options.leader_election_renew_deadline,
+        retry_period=options.leader_election_retry_period,
     )
 
 

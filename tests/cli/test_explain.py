@@ -167,6 +167,17 @@ def test_a_story_tells_each_thing_that_stands_in_the_way() -> None:
         "  waited 5.000 s to see what it wrote before, in vain",
         "  plan: nothing to do",
         "  failed: no database",
-        "Before that:",
+        "Others before:",
         "  12 s ago, in 34 ms: it succeeded 3 times in a row; next in 0.04 s",
     ]
+
+
+def test_where_the_last_one_did_nothing_the_last_one_that_did_is_told_too() -> None:
+    story = build_story(failure="", outcome="success", failures=0, retryAfter=None, waited=None)
+    busy = story["reconciles"][0] | {"plan": ["create ConfigMap a: it does not exist"]}
+    story["reconciles"] = [story["reconciles"][0], busy]
+
+    lines = list(tell(story, datetime(2026, 11, 28, 6, 0, 12, tzinfo=UTC)))
+
+    begin = lines.index("The last one that did something:")
+    assert lines[begin + 5 :] == ["  plan:", "    create ConfigMap a: it does not exist"]

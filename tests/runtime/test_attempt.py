@@ -183,7 +183,8 @@ def test_of_a_storm_of_triggers_the_first_and_the_last_are_kept() -> None:
     for number in range(10_000):
         triggers.note(KEY, Trigger("MODIFIED", builtin.SECRET, KEY, str(number)))
 
-    kept = triggers.take(KEY, "timer")
+    kept = triggers.take(KEY, has_failed=True)
 
     assert [trigger.version for trigger in kept] == ["0", "1", "2", "3", "4", "5", "6", "9999"]
-    assert triggers.take(KEY, "timer") == (Trigger("timer"),)
+    assert triggers.take(KEY, has_failed=True) == (Trigger("retry"),)
+    assert triggers.take(KEY, has_failed=False) == (Trigger("again"),)

@@ -120,9 +120,21 @@ def tell(obj: Object, now: datetime) -> Iterator[str]:
     last, *before = obj["reconciles"]
     yield "Last reconcile:"
     yield from (f"  {line}" for line in _tell_reconcile(last, now))
+    if before and not _did_something(last) and (busy := _find_busy(before)):
+        yield "The last one that did something:"
+        yield from (f"  {line}" for line in _tell_reconcile(busy, now))
+        before.remove(busy)
     if before:
-        yield "Before that:"
+        yield "Others before:"
         yield from (f"  {_tell_briefly(record, now)}" for record in before)
+
+
+def _did_something(record: dict[str, Any]) -> bool:
+    return bool(record["plan"] or record["writes"] or record["failure"])
+
+
+def _find_busy(records: list[dict[str, Any]]) -> dict[str, Any] | None:
+    return next((record for record in records if _did_something(record)), None)
 
 
 def _tell_state(obj: Object) -> Iterator[str]:

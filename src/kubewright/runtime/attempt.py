@@ -32,7 +32,11 @@ class Outcome(enum.Enum):
 
 
 class Trigger(NamedTuple):
-    """What woke an object: a change of an object, or `start`, `resync`, `retry`, `timer`, `asked`.
+    """What woke an object: a change of an object, or another cause in a word.
+
+    `start` and `resync`: everything is looked at. `retry`: it failed before. `timer`: its last
+    reconcile asked for it. `asked`: the program did. `again`: it changed at the moment at which a
+    worker took it.
 
     Of a change, `cause` is the type of the event (`ADDED`, `MODIFIED`, `DELETED`), and the other
     fields say which object it was and the version that it has since.
@@ -165,6 +169,7 @@ class Triggers:
 
     def __init__(self) -> None:
         self._noted: dict[NamespacedName, list[Trigger]] = {}
+        self._timers: set[NamespacedName] = set()
 
     def note(self, key: NamespacedName, trigger: Trigger) -> None:
         """Remember a trigger; of a storm the first ones and the last one."""
@@ -174,7 +179,13 @@ class Triggers:
         else:
             noted[-1] = trigger
 
-    def take(self, key: NamespacedName, default: str) -> tuple[Trigger, ...]:
-        """Return and forget what woke a key; `default` is the cause where nothing was noted."""
+    def note_timer(self, key: NamespacedName) -> None:
+        """Remember that a key will be looked at again, though nothing may wake it."""
+        self._timers.add(key)
+
+    def take(self, key: NamespacedName, *, has_failed: bool) -> tuple[Trigger, ...]:
+        """Return and forget what woke a key."""
         noted = self._noted.pop(key, None)
-        return tuple(noted) if noted else (Trigger(default),)
+        cause = "retry" if has_failed else "timer" if key in self._timers else "again"
+        self._timers.discard(key)
+        return tuple(noted) if noted else (Trigger(cause),)

@@ -276,6 +276,7 @@ class Controller:
         if result is None or result.after is None:
             return Outcome.SUCCESS
         attempt.retry_after = delay = result.after.total_seconds()
+        self._state.note_timer(key)
         self.queue.add_after(key, delay, result.priority)
         return Outcome.REQUEUE_AFTER
 
@@ -442,6 +443,11 @@ class _Attached:
         if self._triggers is not None:
             self._triggers.note(key, Trigger(cause))
 
+    def note_timer(self, key: NamespacedName) -> None:
+        """Remember that a reconcile asked to be called again, if anybody wants to know."""
+        if self._triggers is not None:
+            self._triggers.note_timer(key)
+
     def note_change(
         self, key: NamespacedName, resource: Resource, change: Change, *, is_start: bool
     ) -> None:
@@ -457,9 +463,9 @@ class _Attached:
         now = self.environment.clock.monotonic()
         attempt = Attempt(self.name, kind, key, started=now, ids=self._ids)
         if self._triggers is not None:
-            default = "retry" if self.queue.failures(key) else "timer"
             attempt.detailed = True
-            attempt.triggers = self._triggers.take(key, default)
+            has_failed = bool(self.queue.failures(key))
+            attempt.triggers = self._triggers.take(key, has_failed=has_failed)
             entry = self.stores[kind].get(key)
             versions = ((r.group_resource, s.resource_version) for r, s in self.stores.items())
             attempt.versions = (

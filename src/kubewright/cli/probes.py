@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -9,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 from urllib.parse import urlsplit
 
+from kubewright.api.errors import ConfigurationError
 from kubewright.cli.running_operator import announce
 from kubewright.telemetry.endpoints import (
     BindAddress,
@@ -18,9 +20,11 @@ from kubewright.telemetry.endpoints import (
 )
 
 if TYPE_CHECKING:
+    from opentelemetry.trace import TracerProvider
+
     from kubewright.client import Client
     from kubewright.runtime import Manager, Observer
-    from kubewright.telemetry import Metrics, ReconcileRecords
+    from kubewright.telemetry import Metrics, ReconcileRecords, Traces, Watchdog
 
 RECORDS_PATH = "/debug/reconciles"
 
@@ -37,16 +41,27 @@ class Probes:
     metrics: Metrics | None
     metrics_address: BindAddress | None
     health_address: BindAddress | None
+    watchdog: Watchdog
     records: ReconcileRecords | None = None
     debug_address: BindAddress | None = None
+    provider: TracerProvider | None = None
 
     @classmethod
-    def parse(cls, metrics_address: str, health_address: str, debug_address: str = "0") -> Self:
-        """Read the flags.
+    def parse(
+        cls,
+        metrics_address: str,
+        health_address: str,
+        debug_address: str = "0",
+        *,
+        service: str | None = None,
+    ) -> Self:
+        """Read the flags; a `service` sends traces in its name.
 
         Raises:
-            ConfigurationError: one of them is not an address.
+            ConfigurationError: one of them is not an address, or traces cannot be sent.
         """
+        from kubewright.telemetry import Watchdog
+
         metrics_at = BindAddress.parse(metrics_address, "--metrics-bind-address")
         health_at = BindAddress.parse(health_address, "--health-probe-bind-address")
         debug_at = BindAddress.parse(debug_address, "--debug-bind-address")
@@ -59,27 +74,41 @@ class Probes:
             from kubewright.telemetry import ReconcileRecords
 
             records = ReconcileRecords()
-        return cls(metrics, metrics_at, health_at, records, debug_at)
+        watchdog = Watchdog(None if metrics is None else metrics.blocked)
+        provider = None if service is None else _build_provider(service)
+        return cls(metrics, metrics_at, health_at, watchdog, records, debug_at, provider)
 
     @property
     def observer(self) -> Observer:
         """What hears of the manager, for those who can read it."""
         from kubewright.telemetry import combine_observers
 
-        both = (self.metrics, self.records)
-        return combine_observers([each for each in both if each is not None])
+        observers = (self.metrics, self.records, self._traces, self.watchdog)
+        return combine_observers([each for each in observers if each is not None])
+
+    @property
+    def _traces(self) -> Traces | None:
+        if self.provider is None:
+            return None
+        from kubewright.telemetry import Traces
+
+        return Traces(self.provider)
 
     def measure(self, client: Client, server: str) -> None:
-        """Count the client's requests and note its writes, if anybody can read that."""
+        """Count the client's requests, note and trace its writes, if anybody can read that."""
         if self.metrics is not None:
             client.transport = self.metrics.measure(client.transport, urlsplit(server).netloc)
         if self.records is not None:
             client.transport = self.records.note_writes(client.transport)
+        if (traces := self._traces) is not None:
+            client.transport = traces.trace_writes(client.transport)
 
     @asynccontextmanager
     async def serve(self, manager: Manager) -> AsyncIterator[None]:
-        """Serve for the time of a block, and log where."""
+        """Serve, and watch the event loop, for the time of a block; log where it is served."""
         async with AsyncExitStack() as stack:
+            await stack.enter_async_context(self.watchdog.watching())
+            stack.push_async_callback(self._send_traces)
             for address, endpoints in self._build_endpoints(manager).items():
                 bound = await stack.enter_async_context(serve_endpoints(address, endpoints))
                 _logger.info("serving %s on %s", ", ".join(endpoints), bound)
@@ -89,6 +118,12 @@ class Probes:
                 stack.enter_context(announce(str(bound)))
                 _logger.debug("serving %s on %s", RECORDS_PATH, bound)
             yield
+
+    async def _send_traces(self) -> None:
+        """Send what was not sent yet; that blocks, so it is done in a thread."""
+        shutdown = getattr(self.provider, "shutdown", None)
+        if shutdown is not None:
+            await asyncio.to_thread(shutdown)
 
     def _build_endpoints(self, manager: Manager) -> dict[BindAddress, dict[str, Endpoint]]:
         endpoints: dict[BindAddress, dict[str, Endpoint]] = {}
@@ -101,3 +136,11 @@ class Probes:
         if self.metrics is not None and self.metrics_address is not None:
             endpoints.setdefault(self.metrics_address, {})["/metrics"] = self.metrics.answer
         return endpoints
+
+
+def _build_provider(service: str) -> TracerProvider:
+    try:
+        from kubewright.telemetry.traces import build_provider
+    except ModuleNotFoundError as error:
+        raise ConfigurationError("traces need OpenTelemetry: install kubewright[otel]") from error
+    return build_provider(service)

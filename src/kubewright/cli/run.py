@@ -114,6 +114,11 @@ def _add_manager_flags(parser: argparse.ArgumentParser) -> None:
         "(default: any free port of this machine)",
     )
     parser.add_argument(
+        "--traces",
+        action="store_true",
+        help="send OpenTelemetry traces, as the OTEL_* environment variables say",
+    )
+    parser.add_argument(
         "--max-concurrent-reconciles",
         metavar="N",
         type=_positive,
@@ -147,6 +152,7 @@ def run(options: argparse.Namespace) -> int:
         options.metrics_bind_address,
         options.health_probe_bind_address,
         options.debug_bind_address,
+        service=Path(options.module).stem if options.traces else None,
     )
     level = logging.DEBUG if options.verbose else logging.INFO
     configure_logging(options.log_format, level=level)

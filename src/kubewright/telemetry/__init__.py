@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from kubewright.telemetry.metrics import Metrics
     from kubewright.telemetry.observers import combine_observers
     from kubewright.telemetry.reconcile_records import ReconcileRecords
+    from kubewright.telemetry.traces import Traces
     from kubewright.telemetry.watchdog import Watchdog
 
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
     "Metrics",
     "ReconcileRecords",
     "TextFormatter",
+    "Traces",
     "Watchdog",
     "combine_observers",
     "configure_logging",
@@ -45,6 +47,7 @@ _MODULES = {
     "metrics": ("Metrics",),
     "observers": ("combine_observers",),
     "reconcile_records": ("ReconcileRecords",),
+    "traces": ("Traces",),
     "watchdog": ("Watchdog",),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}

@@ -17,6 +17,7 @@ from kubewright.runtime.controller import Controller
 from kubewright.runtime.manager import Manager
 from kubewright.runtime.observer import NoControllerObserver, NoObserver
 from kubewright.runtime.result import Result
+from kubewright.runtime.user_function import ReconcileTimeout
 from tests.runtime.conftest import FastClock, eventually
 from tests.runtime.pools import build_operator, build_pool
 
@@ -153,7 +154,7 @@ async def test_waiting_for_own_writes_is_noted(client: Client, namespace: str) -
 async def test_a_bug_and_a_time_limit_are_told_from_other_failures(
     client: Client, namespace: str
 ) -> None:
-    errors = [TypeError("bug"), TimeoutError(), OSError("no database")]
+    errors = [TypeError("bug"), ReconcileTimeout("it hangs"), TimeoutError("no database")]
 
     async def reconcile(key: NamespacedName, ctx: Context) -> None:
         if key.name == "a" and errors:

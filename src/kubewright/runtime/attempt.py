@@ -78,7 +78,7 @@ class Attempt:
         failure: the deepest cause of its failure, in full; empty where it did not fail.
         failures: how often in a row the object failed, this time among them.
         is_bug: whether the program is at fault, in a way that would be a panic in Go.
-        timed_out: whether a time limit of the reconcile function ran out.
+        timed_out: whether its function did not end within the operator's `reconcile_timeout`.
         retry_after: seconds until the object is tried or looked at again; None where nothing says.
         wanted: the children that should exist; None where that was not computed.
         steps: the plan, one readable line each.

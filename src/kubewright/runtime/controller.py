@@ -28,13 +28,13 @@ from kubewright.runtime.failure import (
     is_end_of_namespace,
     is_fault,
     is_passing,
-    is_timeout,
     remedy_of,
     retry_after,
 )
 from kubewright.runtime.queue import MAX_DELAY, Priority, WorkQueue
 from kubewright.runtime.read import Readable, resolve_reads
 from kubewright.runtime.result import Result
+from kubewright.runtime.user_function import is_timeout
 from kubewright.runtime.watch import (
     ChangeFilter,
     Watch,

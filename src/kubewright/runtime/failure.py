@@ -76,11 +76,6 @@ def is_bug(error: BaseException) -> bool:
     return any(isinstance(deepest_cause(leaf), _BUGS) for leaf in leaves(deepest_cause(error)))
 
 
-def is_timeout(error: BaseException) -> bool:
-    """Tell whether a time limit of the program ran out."""
-    return any(isinstance(deepest_cause(leaf), TimeoutError) for leaf in leaves(error))
-
-
 def retry_after(error: BaseException) -> float:
     """Return the seconds that the API server asks to wait; 0 when it does not say."""
     asked = [inner.retry_after for inner in leaves(error) if isinstance(inner, APIError)]

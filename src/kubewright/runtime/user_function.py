@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
 from typing import Any, TypeVar
 
-from kubewright.api.errors import ConfigurationError, KubewrightError, Remedy, TerminalError
+from kubewright.api.errors import ConfigurationError, KubewrightError, Remedy, TerminalError, leaves
 from kubewright.api.resource import Object
 from kubewright.runtime.child_value import UnfitValue, copy_value, find_fault
 from kubewright.runtime.context import Context
-from kubewright.runtime.failure import short_path
+from kubewright.runtime.failure import deepest_cause, short_path
 from kubewright.runtime.result import Result
 from kubewright.runtime.status import StatusValue, is_status_model
 
@@ -23,6 +23,11 @@ class ReconcileTimeout(KubewrightError, TimeoutError):
     """A function did not end in time and was cancelled; it is called again, later each time."""
 
     remedy = Remedy.RETRY
+
+
+def is_timeout(error: BaseException) -> bool:
+    """Tell whether a reconcile failed because its function did not end in time."""
+    return any(isinstance(deepest_cause(leaf), ReconcileTimeout) for leaf in leaves(error))
 
 
 def locate(function: Callable[..., Any]) -> str:

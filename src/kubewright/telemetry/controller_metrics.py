@@ -73,7 +73,7 @@ class ControllerMetrics:
         )
         self.timeouts = Counter(
             "controller_runtime_reconcile_timeouts_total",
-            "Reconciles in which a time limit of the program ran out.",
+            "Reconciles that were cancelled because their function did not end in time.",
             by_controller,
             registry=registry,
         )

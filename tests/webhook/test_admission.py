@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from kubewright.api.errors import BadRequest
 from kubewright.api.resource import Object
@@ -168,3 +170,36 @@ def test_warnings_are_cut_to_what_an_api_server_passes_on() -> None:
     assert limited[1] == "x" * 255 + "…"
     assert limited[-1].endswith(" more")
     assert sum(len(text.encode()) for text in limited) <= 4096
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["metadata", "spec", "size", "labels", "deletionTimestamp", "x"]),
+            inner,
+            max_size=4,
+        )
+    ),
+    max_leaves=12,
+)
+
+
+@example("UPDATE", {"metadata": [1]}, {"metadata": "x"})
+@given(
+    operation=st.sampled_from(["CREATE", "UPDATE", "DELETE", "CONNECT", "x"]),
+    new=json_values,
+    old=json_values,
+)
+def test_whatever_comes_is_answered_or_refused_as_no_review(
+    operation: str, new: Any, old: Any
+) -> None:
+    operator = build_operator()
+    for webhook in (*defaulting_webhooks(operator), *validating_webhooks(operator)):
+        try:
+            request = webhook.decode(build_review(operation, object=new, oldObject=old))
+            answer = webhook.review(request)
+        except BadRequest:
+            continue
+        assert isinstance(answer["response"]["allowed"], bool)

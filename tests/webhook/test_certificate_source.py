@@ -95,6 +95,31 @@ async def test_files_are_read_again(tmp_path: Path, client: Client, namespace: s
     assert await files.load([], None) == made
 
 
+async def test_files_of_another_authority_wait_until_it_is_known(tmp_path: Path) -> None:
+    clock = MovedClock()
+    files = FileCertificates(tmp_path, clock=clock)
+
+    def write(name: str) -> None:
+        for file in ("tls.crt", "tls.key", "ca.crt"):
+            (tmp_path / file).write_text(f"{name} {file};")
+
+    async def load_after(minutes: float, trusted: bytes) -> tuple[bytes, bytes]:
+        clock.ahead += timedelta(minutes=minutes)
+        loaded = await files.load([], trusted)
+        return loaded.certificate, loaded.authorities
+
+    write("a")
+    assert await load_after(0, b"") == (b"a tls.crt;", b"a ca.crt;")
+    write("b")
+    both = b"b ca.crt;a ca.crt;"
+    assert await load_after(5, b"a ca.crt;") == (b"a tls.crt;", both)
+    assert await load_after(0, both) == (b"a tls.crt;", both)
+    assert await load_after(0.5, both) == (b"a tls.crt;", both)
+    assert await load_after(0.6, both) == (b"b tls.crt;", both)
+    assert await load_after(9, both) == (b"b tls.crt;", both)
+    assert await load_after(2, both) == (b"b tls.crt;", b"b ca.crt;")
+
+
 async def test_a_folder_without_a_certificate_says_what_belongs_there(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"tls.crt: No such file .* holds tls.crt"):
         await FileCertificates(tmp_path).load([], None)

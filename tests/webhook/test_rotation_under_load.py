@@ -8,16 +8,26 @@ import ssl
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 from cryptography import x509
 
 from kubewright.api import builtin
 from kubewright.client.client import Client
-from kubewright.webhook.certificate import is_signed_by
+from kubewright.webhook.certificate import (
+    Lifetimes,
+    encode_certificates,
+    encode_key,
+    is_signed_by,
+)
+from kubewright.webhook.certificate_rotation import make_material
+from kubewright.webhook.certificate_source import FileCertificates
 from kubewright.webhook.configuration import VALIDATING_WEBHOOK_CONFIGURATION
+from kubewright.webhook.registration import Registration
 from kubewright.webhook.server import WebhookServer
-from tests.webhook.conftest import Serving, eventually
+from tests.webhook.conftest import LOOPBACK, Serving, eventually
 from tests.webhook.test_webhook_server import until_asked
 from tests.webhook.widgets import build_operator, build_widget
 
@@ -87,6 +97,46 @@ async def test_two_replicas_follow_one_rotation_under_load(
             for server in (one, two):
                 await eventually(lambda server=server: shows_another(server, before))  # type: ignore[misc]  # the same
         assert await read_shown(one) == await read_shown(two)
+
+    assert set(outcomes) == {"ok"}, outcomes
+
+
+async def test_files_of_another_authority_are_taken_under_load(
+    client: Client, namespace: str, tmp_path: Path
+) -> None:
+    """As cert-manager replaces a mounted Secret: certificate, key and authority at once."""
+
+    async def write_files() -> None:
+        made = make_material(["127.0.0.1"], datetime.now(UTC), Lifetimes())
+        fresh = tmp_path / f"new-{made.serving.serial_number}"
+        fresh.mkdir()
+        (fresh / "tls.crt").write_bytes(encode_certificates([made.serving]))
+        (fresh / "tls.key").write_bytes(encode_key(made.serving_key))
+        (fresh / "ca.crt").write_bytes(encode_certificates(made.authorities))
+        (tmp_path / "link").symlink_to(fresh)
+        (tmp_path / "link").rename(tmp_path / "certs")
+
+    await write_files()
+    server = WebhookServer(
+        [build_operator()],
+        host="127.0.0.1",
+        port=0,
+        certificates=FileCertificates(
+            tmp_path / "certs", settle=timedelta(seconds=0.3), interval=timedelta(seconds=0.1)
+        ),
+        endpoint=LOOPBACK,
+        registration=Registration(client, [build_operator()]),
+    )
+    task = asyncio.create_task(server.run())
+    await until_asked(client, namespace)
+    before = await read_shown(server)
+    async with load(client, namespace) as outcomes:
+        await write_files()
+        await eventually(lambda: shows_another(server, before))
+        count = outcomes["ok"]
+        await eventually(lambda: has_more(outcomes, count + 100))
+    task.cancel()
+    await asyncio.wait((task,))
 
     assert set(outcomes) == {"ok"}, outcomes
 

@@ -219,13 +219,18 @@ def _decode_object(raw: msgspec.Raw) -> Object | None:
     return decoded
 
 
+def _metadata_of(obj: Object) -> Object:
+    metadata = obj.get("metadata")
+    return metadata if isinstance(metadata, dict) else {}
+
+
 def _is_deleting(obj: Object) -> bool:
-    return bool((obj.get("metadata") or {}).get("deletionTimestamp"))
+    return bool(_metadata_of(obj).get("deletionTimestamp"))
 
 
 def _is_same_intent(new: Object, old: Object) -> bool:
     def intent(obj: Object) -> list[Any]:
-        metadata = obj.get("metadata") or {}
+        metadata = _metadata_of(obj)
         return [
             metadata.get("labels") or {},
             metadata.get("annotations") or {},

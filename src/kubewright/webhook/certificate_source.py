@@ -7,6 +7,7 @@ import base64
 import binascii
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Protocol
@@ -15,7 +16,7 @@ from kubewright.api import builtin
 from kubewright.api.errors import AlreadyExists, ConfigurationError, Conflict, NotFound
 from kubewright.api.resource import NamespacedName, Object
 from kubewright.client.client import Client
-from kubewright.client.clock import Clock
+from kubewright.client.clock import Clock, SystemClock
 from kubewright.webhook.certificate import (
     Lifetimes,
     Material,
@@ -52,20 +53,70 @@ class CertificateSource(Protocol):
         ...
 
 
+class TrustTimer:
+    """Tells when an authority has been in the configurations long enough to be known everywhere."""
+
+    def __init__(self, clock: Clock, settle: timedelta) -> None:
+        self._clock = clock
+        self._settle = settle.total_seconds()
+        self._newest = b""
+        self._since = 0.0
+
+    def is_settled(self, newest: bytes, trusted: bytes | None) -> bool:
+        """Note what is trusted at this moment; None where it is not known, and so only waited for.
+
+        Where an authority is missing again, its time begins anew.
+        """
+        if trusted is not None and newest not in trusted:
+            self._newest = b""
+            return False
+        now = self._clock.monotonic()
+        if self._newest != newest:
+            self._newest, self._since = newest, now
+        return now - self._since >= self._settle
+
+
 class FileCertificates:
     """Read `tls.crt`, `tls.key` and, where it is there, `ca.crt` of a folder.
 
     The folder is read again at each call: a mounted Secret changes in place. A pair that does not
-    fit together, as in the middle of a change, raises, and is read again at the next call.
+    fit together, as in the middle of a change, raises, and is read again at the next call. Where
+    `ca.crt` changes too, the former pair is served until the new authority is known, and the
+    former authority stays trusted for a while: other replicas may read the files later.
     """
 
-    def __init__(self, folder: Path, *, interval: timedelta = timedelta(seconds=10)) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        clock: Clock | None = None,
+        settle: timedelta = timedelta(minutes=1),
+        linger: timedelta = timedelta(minutes=10),
+        interval: timedelta = timedelta(seconds=10),
+    ) -> None:
+        """Store the parts; `linger` is how long a former authority stays trusted."""
         self._folder = folder
+        self._clock: Clock = SystemClock() if clock is None else clock
+        self._timer = TrustTimer(self._clock, settle)
+        self._linger = linger.total_seconds()
         self.interval = interval
+        self._served: ServingCertificate | None = None
+        self._former = b""
+        self._former_until = 0.0
 
     async def load(self, names: Sequence[str], trusted: bytes | None) -> ServingCertificate:
         """Read the files; their names are the affair of whoever wrote them."""
-        return await asyncio.to_thread(self._read)
+        fresh = await asyncio.to_thread(self._read)
+        served = self._served
+        if served is not None and trusted is not None and _has_other_authority(fresh, served):
+            if not self._timer.is_settled(fresh.authorities, trusted):
+                return replace(served, authorities=fresh.authorities + served.authorities)
+            self._former = served.authorities
+            self._former_until = self._clock.monotonic() + self._linger
+        self._served = fresh
+        if self._clock.monotonic() >= self._former_until:
+            self._former = b""
+        return replace(fresh, authorities=fresh.authorities + self._former)
 
     def _read(self) -> ServingCertificate:
         try:
@@ -106,10 +157,9 @@ class SecretCertificates:
         self._key = key
         self._clock = clock
         self._lifetimes = Lifetimes() if lifetimes is None else lifetimes
-        self._settle = settle.total_seconds()
+        self._timer = TrustTimer(clock, settle)
         self.interval = interval
         self._known: Material | None = None
-        self._introduced: tuple[bytes, float] = (b"", 0.0)
 
     async def load(self, names: Sequence[str], trusted: bytes | None) -> ServingCertificate:
         """Read the Secret; make or renew what is due in it."""
@@ -131,7 +181,8 @@ class SecretCertificates:
             step = Step.RENEW_ALL if self._known is None else Step.INTRODUCE
             material = self._known
         else:
-            is_trusted = self._is_trusted(material, trusted)
+            newest = encode_certificates(material.authorities[:1])
+            is_trusted = self._timer.is_settled(newest, trusted)
             step = plan_rotation(material, names, now, self._lifetimes, is_trusted=is_trusted)
         if material is None:
             renewed = make_material(names, now, self._lifetimes)
@@ -146,17 +197,6 @@ class SecretCertificates:
         except (AlreadyExists, Conflict, NotFound):
             return self._decode(await self._read()) or renewed
         return renewed
-
-    def _is_trusted(self, material: Material, trusted: bytes | None) -> bool:
-        """Tell whether the newest authority has been in the configurations for long enough."""
-        newest = encode_certificates(material.authorities[:1])
-        if trusted is not None and newest not in trusted:
-            self._introduced = (b"", 0.0)
-            return False
-        now = self._clock.monotonic()
-        if self._introduced[0] != newest:
-            self._introduced = (newest, now)
-        return now - self._introduced[1] >= self._settle
 
     async def _read(self) -> Object | None:
         name, namespace = self._key.name, self._key.namespace
@@ -193,6 +233,10 @@ class SecretCertificates:
                 error,
             )
             return None
+
+
+def _has_other_authority(fresh: ServingCertificate, served: ServingCertificate) -> bool:
+    return bool(fresh.authorities) and fresh.authorities != served.authorities
 
 
 def decode_material(secret: Object) -> Material:

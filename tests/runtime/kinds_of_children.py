@@ -173,9 +173,12 @@ CHILDREN: dict[str, Object] = {
             "limits": [
                 {
                     "type": "Container",
+                    # What is left out of these four follows from the others, and a new process
+                    # cannot tell that from what it took out itself: it applies once more.
                     "default": {"cpu": "0.5"},
+                    "defaultRequest": {"cpu": "0.1"},
                     "max": {"cpu": "2000m"},
-                    "min": {"memory": "1048576"},
+                    "min": {"cpu": "0.01"},
                 }
             ]
         },

@@ -247,3 +247,64 @@ def test_what_is_empty_or_zero_may_be_left_out_by_the_server(zero: Any) -> None:
     live = map_with({"f:field": {}})
     assert is_applied(desired, live, MANAGER)
     assert not is_applied({**desired, "field": 5}, live, MANAGER)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ({"selector": {"app": "a", "tier": "b"}}, {"selector": {"app": "a"}}),
+        ({"nodeSelector": {"zone": "a"}}, {"nodeSelector": {}}),
+        ({"rules": [{"host": "a", "http": {}}]}, {"rules": [{"http": {}}]}),
+        ({"ports": [{"port": 80, "protocol": "UDP"}]}, {"ports": [{"port": 80}]}),
+        ({"peers": [{"podSelector": {}, "ports": []}]}, {"peers": [{"ports": []}]}),
+    ],
+)
+def test_what_is_taken_out_of_a_value_that_is_owned_as_a_whole_is_a_change(
+    before: Object, after: Object
+) -> None:
+    """The entry is the same before and after: it names the value and not what is in it."""
+    (field,) = before
+    live = map_with({f"f:{field}": {}}, **before)
+    for value, expected in ((before, True), (after, False)):
+        desired = map_with({}, **value)
+        del desired["metadata"]["managedFields"]
+        assert is_applied(desired, live, MANAGER) is expected
+
+
+def test_known_defaults_inside_a_value_that_is_owned_as_a_whole_are_no_change() -> None:
+    wanted = [{"spec": {"accessModes": ["ReadWriteOnce"]}}]
+    stored = [
+        {
+            "apiVersion": "v1",
+            "kind": "PersistentVolumeClaim",
+            "spec": {"accessModes": ["ReadWriteOnce"], "volumeMode": "Filesystem"},
+            "status": {"phase": "Pending"},
+        }
+    ]
+    live = map_with({"f:claims": {}}, claims=stored)
+    desired = map_with({}, claims=wanted)
+    del desired["metadata"]["managedFields"]
+    assert is_applied(desired, live, MANAGER)
+
+
+def test_the_order_of_items_with_keys_is_a_change_and_others_items_between_them_are_none() -> None:
+    fields: Object = {"f:items": {f'k:{{"name":"{name}"}}': {"f:name": {}} for name in "ab"}}
+    live = map_with(fields, items=[{"name": "a"}, {"name": "theirs"}, {"name": "b"}])
+    for names, expected in (("ab", True), ("ba", False)):
+        desired = map_with({}, items=[{"name": name} for name in names])
+        del desired["metadata"]["managedFields"]
+        assert is_applied(desired, live, MANAGER) is expected
+
+
+def test_an_item_with_a_key_of_its_own_is_not_taken_for_one_with_a_default() -> None:
+    fields: Object = {
+        "f:ports": {
+            'k:{"port":80,"protocol":"SCTP"}': {"f:port": {}, "f:protocol": {}},
+            'k:{"port":80,"protocol":"TCP"}': {"f:port": {}},
+        }
+    }
+    ports = [{"port": 80}, {"port": 80, "protocol": "SCTP"}]
+    live = map_with(fields, ports=[{"port": 80, "protocol": "TCP"}, ports[1]])
+    desired = map_with({}, ports=ports)
+    del desired["metadata"]["managedFields"]
+    assert is_applied(desired, live, MANAGER)

@@ -36,6 +36,25 @@ _QUANTITIES = frozenset(
 Elsewhere "1" and "1000m" are different texts, such as the values of two variables.
 """
 
+_DEFAULTS: Mapping[str, tuple[Any, ...]] = {
+    "apiGroup": ("", "rbac.authorization.k8s.io"),
+    "apiVersion": ("v1",),
+    "defaultMode": (420,),
+    "divisor": ("0",),
+    "expirationSeconds": (3600,),
+    "kind": ("PersistentVolumeClaim",),
+    "name": ("",),
+    "protocol": ("TCP",),
+    "scheme": ("HTTP",),
+    "selectPolicy": ("Max",),
+    "status": ({"phase": "Pending"},),
+    "volumeMode": ("Filesystem",),
+}
+"""Defaults of built-in kinds inside values that are owned as a whole, such as a claim template.
+
+A default that is missing here costs one request for each such object at each start.
+"""
+
 # The server takes them from the request, but they are never owned.
 _UNOWNED_METADATA = frozenset({"name", "namespace", "uid", "resourceVersion"})
 
@@ -56,8 +75,8 @@ def find_entry(live: Object, manager: str, *, subresource: str = "") -> Object |
 def is_applied(desired: Object, live: Object, manager: str, *, subresource: str = "") -> bool:
     """Tell whether applying `desired` as `manager` would leave a live object as it is.
 
-    `live` must have its managedFields. A wrong "no" costs a request; a "yes" is certain up to what
-    the server's defaults may have added inside values that are owned as a whole.
+    `live` must have its managedFields. A wrong "no" costs a request. A "yes" is certain, but for
+    one case: a map of a custom kind that is owned as a whole, and of which nothing is left.
     """
     entry = find_entry(live, manager, subresource=subresource)
     if entry is None or entry.get("apiVersion") != desired.get("apiVersion"):
@@ -119,6 +138,9 @@ def _matches(fields: Object, desired: Any, live: Any, is_quantity: bool) -> bool
     # At a start, every child of every object comes by here: no sets, no copies.
     owned = len(fields) - ("." in fields)
     if not owned:
+        if live is None and not desired:
+            # The server drops what is empty or zero when it stores an object (Go's `omitempty`).
+            return True
         return _covers(desired, live, is_quantity)
     if isinstance(desired, dict):
         return isinstance(live, dict) and _matches_map(fields, owned, desired, live, is_quantity)
@@ -143,6 +165,9 @@ def _matches_map(
         found = live.get(key)
         if not inner and value.__class__ is str and value == found:
             continue
+        if not inner and value == {} and not _is_selector(key) and isinstance(found, dict):
+            # What is in it was put there by others, or by the server's defaults.
+            continue
         if not _matches(inner, value, found, is_quantity or key in _QUANTITIES):
             return False
     return not owned
@@ -158,20 +183,38 @@ def _owns_nothing(value: Any) -> bool:
 def _matches_keyed(
     fields: Object, members: list[str], desired: list[Any], live: list[Any], is_quantity: bool
 ) -> bool:
-    left = list(desired)
+    places: dict[int, int] = {}
     for member in members:
         keys = _decode_keys(member)
-        # A key that is left out has its default: ports need not say `protocol: TCP`.
-        wanted = next((item for item in left if _has_keys(item, keys, defaulted=True)), None)
-        found = next((item for item in live if _has_keys(item, keys, defaulted=False)), None)
-        if (
-            wanted is None
-            or found is None
-            or not _matches(fields[member], wanted, found, is_quantity)
-        ):
+        wanted, found = _find_desired(desired, keys, places), _find(live, keys)
+        if wanted is None or found is None:
             return False
-        left.remove(wanted)
-    return True
+        if not _matches(fields[member], desired[wanted], live[found], is_quantity):
+            return False
+        places[wanted] = found
+    # An apply brings the items that it names into its own order.
+    in_order = [places[index] for index in range(len(desired))]
+    return in_order == sorted(in_order)
+
+
+def _find(items: list[Any], keys: Mapping[str, Any]) -> int | None:
+    for index, item in enumerate(items):
+        if _has_keys(item, keys, defaulted=False):
+            return index
+    return None
+
+
+def _find_desired(
+    items: list[Any], keys: Mapping[str, Any], taken: Mapping[int, int]
+) -> int | None:
+    """Find the item with some keys; one that is left out has its default, as `protocol: TCP`."""
+    exact = _find(items, keys)
+    if exact is not None and exact not in taken:
+        return exact
+    for index, item in enumerate(items):
+        if index not in taken and _has_keys(item, keys, defaulted=True):
+            return index
+    return None
 
 
 @lru_cache(maxsize=1024)
@@ -195,22 +238,36 @@ def _has_keys(item: Any, keys: Mapping[str, Any], *, defaulted: bool) -> bool:
 
 def _matches_set(members: list[str], desired: list[Any], live: list[Any]) -> bool:
     values = [msgspec.json.decode(member[2:]) for member in members if member.startswith("v:")]
-    return len(values) == len(members) and all(
-        value in desired and value in live for value in values
+    return (
+        len(values) == len(members) == len(desired)
+        and all(value in desired for value in values)
+        and all(value in live for value in values)
     )
 
 
 def _covers(desired: Any, live: Any, is_quantity: bool) -> bool:
-    """Tell whether a live value is the desired one, give or take what the server adds to it."""
-    if not desired and live is None:
-        # The server drops what is empty or zero when it stores an object (Go's `omitempty`).
-        return True
+    """Tell whether a live value is the desired one, give or take what the server adds to it.
+
+    The value is owned as a whole: its entry does not tell what was left out of it lately, so only
+    known defaults may stand in a live map beside what is desired.
+    """
     if isinstance(desired, dict):
-        return isinstance(live, dict) and all(
-            _covers(value, live.get(key), is_quantity or key in _QUANTITIES)
-            for key, value in desired.items()
+        if not desired and live is None:
+            return True
+        return (
+            isinstance(live, dict)
+            and all(
+                _covers(value, live.get(key), is_quantity or key in _QUANTITIES)
+                for key, value in desired.items()
+            )
+            and (
+                len(live) == len(desired)
+                or all(key in desired or _is_default(key, live[key]) for key in live)
+            )
         )
     if isinstance(desired, list):
+        if not desired and live is None:
+            return True
         return (
             isinstance(live, list)
             and len(desired) == len(live)
@@ -219,6 +276,15 @@ def _covers(desired: Any, live: Any, is_quantity: bool) -> bool:
     if type(desired) is type(live) and desired == live:
         return True
     return (is_quantity and _is_same_quantity(desired, live)) or _is_same_number(desired, live)
+
+
+def _is_selector(key: str) -> bool:
+    """Tell whether a map is owned as a whole, and the server's defaults add nothing to it."""
+    return key == "matchLabels" or key.lower().endswith("selector")
+
+
+def _is_default(key: str, value: Any) -> bool:
+    return value is None or value in _DEFAULTS.get(key, ())
 
 
 def _is_same_number(desired: Any, live: Any) -> bool:

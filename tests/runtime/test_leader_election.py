@@ -15,6 +15,8 @@ from kubewright.api import builtin
 from kubewright.api.errors import ConfigurationError, Forbidden, known_causes
 from kubewright.api.resource import NamespacedName, Object
 from kubewright.client.client import Client
+from kubewright.client.credentials import Credential, StaticCredentials
+from kubewright.client.http_transport import HTTPTransport
 from kubewright.client.requests import PatchType
 from kubewright.client.transport import NO_HEADERS, Query, Response, Transport
 from kubewright.runtime.context import Context
@@ -337,6 +339,59 @@ async def test_a_process_that_was_frozen_past_its_lease_writes_nothing(
     await elector.run(lead)
 
     assert outcome == [0, "Secret"]
+
+
+class SlowCredentials(StaticCredentials):
+    """Credentials for which a request has to wait."""
+
+    def __init__(self) -> None:
+        super().__init__(token="t")
+        self.asked, self.given = asyncio.Event(), asyncio.Event()
+
+    async def current(self) -> Credential:
+        self.asked.set()
+        await self.given.wait()
+        return await super().current()
+
+
+async def test_a_write_that_had_to_wait_is_checked_again_when_it_is_sent(
+    transport: RecordingTransport, namespace: str
+) -> None:
+    """The lease may end between the decision to write and the open connection."""
+    received: list[bytes] = []
+
+    async def receive(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        received.append(await reader.read(1))
+        writer.close()
+
+    clock, credentials = JumpingClock(), SlowCredentials()
+    elector = LeaderElector(
+        Client(transport, clock=clock),
+        election("a", namespace),
+        clock=clock,
+        random=Random(0),
+        observer=NoObserver(),
+    )
+    server = await asyncio.start_server(receive, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    connection = HTTPTransport(f"http://127.0.0.1:{port}", credentials=credentials)
+    fenced = elector.fence(Client(connection, clock=clock))
+
+    async def lead() -> None:
+        metadata = {"name": "a", "namespace": namespace}
+        secret = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata}
+        writing = asyncio.create_task(fenced.create(secret))
+        await credentials.asked.wait()
+        clock.offset = 10.0
+        credentials.given.set()
+        with pytest.raises(LeadershipLost):
+            await writing
+
+    await elector.run(lead)
+    await connection.close()
+    server.close()
+    await server.wait_closed()
+    assert received in ([], [b""])
 
 
 class RefusingTransport(GappyTransport):

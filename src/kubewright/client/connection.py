@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from kubewright.client.client import MAX_IN_FLIGHT, Client
 from kubewright.client.clock import Clock, SystemClock
-from kubewright.client.credentials import Credentials, StaticCredentials, TokenFile
+from kubewright.client.credentials import (
+    Credentials,
+    RenewedCertificate,
+    StaticCredentials,
+    TokenFile,
+)
 from kubewright.client.exec_plugin import ExecPlugin
 from kubewright.client.http_transport import HTTPTransport
 from kubewright.client.kubeconfig import KubeConfig, User
@@ -40,8 +45,15 @@ def build_credentials(user: User, clock: Clock) -> Credentials:
     """Choose the source of a user's credentials.
 
     As client-go does: a token file goes before a token, either goes before a plugin, and a plugin
-    before a password.
+    before a password. A certificate in files is read again while the process lives.
     """
+    chosen = _choose_credentials(user, clock)
+    if user.certificate_files is None or isinstance(chosen, ExecPlugin):
+        return chosen
+    return RenewedCertificate(chosen, user.certificate_files, clock=clock)
+
+
+def _choose_credentials(user: User, clock: Clock) -> Credentials:
     if user.token_file is not None:
         return TokenFile(user.token_file, certificate=user.certificate, clock=clock)
     if user.exec is not None and not user.token:

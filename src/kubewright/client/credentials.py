@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import base64
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
 from kubewright.api.errors import ConfigurationError
 from kubewright.client.clock import Clock, SystemClock
-from kubewright.client.tls import ClientCertificate
+from kubewright.client.tls import CertificateFiles, ClientCertificate
 
 TOKEN_FILE_SECONDS = 60.0
 
@@ -113,6 +113,53 @@ class TokenFile:
         if not token and not self._token:
             raise ConfigurationError(f"the token file {self._path} is empty")
         self._token = token or self._token
+
+
+class RenewedCertificate:
+    """A client certificate in files that somebody renews, beside other credentials.
+
+    The files are read at most once a minute, and after a refusal. While they cannot be read, or do
+    not fit each other yet, the last certificate stays in use.
+    """
+
+    def __init__(
+        self,
+        inner: Credentials,
+        files: CertificateFiles,
+        *,
+        clock: Clock | None = None,
+    ) -> None:
+        self._inner = inner
+        self._files = files
+        self._clock = clock or SystemClock()
+        self._certificate: ClientCertificate | None = None
+        self._read_at: float | None = None
+
+    async def current(self) -> Credential:
+        """Return the other credentials with the certificate, read afresh when a minute has passed.
+
+        Raises:
+            ConfigurationError: there never was one that could be read.
+        """
+        now = self._clock.monotonic()
+        if self._read_at is None or now - self._read_at >= TOKEN_FILE_SECONDS:
+            await self._read()
+            self._read_at = now
+        return replace(await self._inner.current(), certificate=self._certificate)
+
+    def invalidate(self) -> None:
+        """Read the files again next time."""
+        self._read_at = None
+        self._inner.invalidate()
+
+    async def _read(self) -> None:
+        try:
+            self._certificate = await asyncio.to_thread(self._files.read)
+        except (OSError, ConfigurationError) as error:
+            if self._certificate is None:
+                raise ConfigurationError(
+                    f"the client certificate cannot be read: {error}"
+                ) from error
 
 
 @dataclass(frozen=True, slots=True)

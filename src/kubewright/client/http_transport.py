@@ -9,12 +9,12 @@ from contextlib import asynccontextmanager
 from functools import lru_cache
 from urllib.parse import quote, urlencode
 
-from kubewright.api.errors import TransportError
+from kubewright.api.errors import ConfigurationError, TransportError
 from kubewright.client.connector import Connector
 from kubewright.client.credentials import Credential, Credentials, Impersonation, StaticCredentials
 from kubewright.client.http_connection import ConnectionLost, HTTPConnection
 from kubewright.client.tls import ClientCertificate, TLSConfig, build_ssl_context
-from kubewright.client.transport import NO_HEADERS, Query, Response, Stream
+from kubewright.client.transport import NO_HEADERS, Query, Response, Stream, before_send
 
 REQUEST_TIMEOUT_SECONDS = 70.0
 
@@ -55,6 +55,7 @@ class HTTPTransport:
         self._constant = [("Host", self._connector.host), *self._connector.headers.items()]
         if impersonation is not None:
             self._constant += build_impersonation(impersonation)
+        self._had_credentials = False
         self._request_timeout = request_timeout
         self._idle: dict[ClientCertificate | None, list[HTTPConnection]] = {}
         self._busy: set[HTTPConnection] = set()
@@ -121,17 +122,28 @@ class HTTPTransport:
         target = self._prefix + path
         if query:
             target += f"{'&' if '?' in path else '?'}{_encode_query(tuple(query))}"
-        credential = await self._credentials.current()
+        credential = await self._current_credential()
         connection = await self._exchange(method, target, headers, body, credential)
         if connection.status == _UNAUTHORIZED:
             self._credentials.invalidate()
-            renewed = await self._credentials.current()
+            renewed = await self._current_credential()
             if renewed != credential:
                 self._busy.discard(connection)
                 connection.close()
                 credential = renewed
                 connection = await self._exchange(method, target, headers, body, credential)
         return connection, credential.certificate
+
+    async def _current_credential(self) -> Credential:
+        try:
+            credential = await self._credentials.current()
+        except ConfigurationError as error:
+            if self._had_credentials:
+                # It was configured well: what it asks for a new credential is away for a while.
+                raise TransportError(f"no credentials: {error}") from error
+            raise
+        self._had_credentials = True
+        return credential
 
     async def _exchange(
         self,
@@ -153,11 +165,26 @@ class HTTPTransport:
         context = None
         if self._connector.is_secure:
             context = await self._ssl_context(credential.certificate)
-        return await self._ask(await self._connector.connect(context), request)
+        try:
+            opened = await self._connector.connect(context)
+        except TransportError as error:
+            if isinstance(error.__cause__, ssl.SSLError):
+                # Its authority or our certificate may have been replaced since they were read.
+                await self._read_certificates_again()
+            raise
+        return await self._ask(opened, request)
+
+    async def _read_certificates_again(self) -> None:
+        self._tls = await asyncio.to_thread(self._tls.read_again)
+        self._contexts.clear()
+        self._credentials.invalidate()
 
     async def _ask(self, connection: HTTPConnection, request: bytes) -> HTTPConnection:
         self._busy.add(connection)
         try:
+            guard = before_send.get()
+            if guard is not None:
+                guard()
             connection.send(request)
             await connection.read_head()
         except BaseException:

@@ -13,7 +13,7 @@ from kubewright.api.resource import Object
 from kubewright.client.credentials import Impersonation
 from kubewright.client.exec_plugin import API_VERSIONS, ExecConfig
 from kubewright.client.kubeconfig_file import MergedFiles, Section, find_files, merge_files
-from kubewright.client.tls import ClientCertificate, TLSConfig
+from kubewright.client.tls import CertificateFiles, ClientCertificate, TLSConfig
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
@@ -29,6 +29,7 @@ class User:
     username: str = ""
     password: str = ""
     certificate: ClientCertificate | None = None
+    certificate_files: CertificateFiles | None = None
     exec: ExecConfig | None = None
     impersonation: Impersonation | None = None
 
@@ -109,7 +110,8 @@ def build_tls(cluster: Section) -> TLSConfig:
         raise cluster.error(
             "insecure-skip-tls-verify", "contradicts certificate-authority: keep one of them"
         )
-    return TLSConfig(authority, not insecure, cluster.text("tls-server-name") or None)
+    name = cluster.text("tls-server-name") or None
+    return TLSConfig(authority, not insecure, name, cluster.file_of("certificate-authority"))
 
 
 def build_user(user: Section, cluster: Section) -> User:
@@ -134,9 +136,15 @@ def build_user(user: Section, cluster: Section) -> User:
         username=user.text("username"),
         password=user.text("password"),
         certificate=pair,
+        certificate_files=_certificate_files(user),
         exec=build_exec(plugin, cluster) if plugin is not None else None,
         impersonation=_impersonation_of(user),
     )
+
+
+def _certificate_files(user: Section) -> CertificateFiles | None:
+    certificate, key = user.file_of("client-certificate"), user.file_of("client-key")
+    return CertificateFiles(certificate, key) if certificate and key else None
 
 
 def build_exec(plugin: Section, cluster: Section) -> ExecConfig:
@@ -189,7 +197,7 @@ def load_in_cluster(
     return KubeConfig(
         server=f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}",
         namespace=namespace.read_text("utf-8").strip() if namespace.exists() else "default",
-        tls=TLSConfig(authority),
+        tls=TLSConfig(authority, ca_file=directory / "ca.crt"),
         user=User(token_file=directory / "token"),
         context="in-cluster",
     )

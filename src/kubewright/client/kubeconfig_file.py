@@ -72,6 +72,10 @@ class Section:
         value = self.text(name)
         return self.file.parent / Path(value).expanduser() if value else None
 
+    def file_of(self, name: str) -> Path | None:
+        """Return the file that `data` reads; None where the content is inline or missing."""
+        return None if self.text(f"{name}-data") else self.path(name)
+
     def data(self, name: str) -> bytes | None:
         """Return the content of NAME-data, else of the file that NAME says, if there is either.
 

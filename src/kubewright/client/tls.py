@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import ssl
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kubewright.api.errors import ConfigurationError
@@ -23,15 +23,45 @@ class ClientCertificate:
 
 
 @dataclass(frozen=True, slots=True)
+class CertificateFiles:
+    """Where a certificate and its key are, for when somebody renews them."""
+
+    certificate: Path
+    key: Path
+
+    def read(self) -> ClientCertificate:
+        """Read both, as they are now.
+
+        Raises:
+            OSError: one cannot be read.
+            ConfigurationError: they do not fit, as in the middle of their replacement.
+        """
+        pair = ClientCertificate(self.certificate.read_bytes(), self.key.read_bytes())
+        _load_certificate(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), pair)
+        return pair
+
+
+@dataclass(frozen=True, slots=True)
 class TLSConfig:
     """How the server is verified: by `ca` in PEM, or by the system's authorities without one.
 
-    `server_name` replaces the host of the URL where the certificate bears another name.
+    `server_name` replaces the host of the URL where the certificate bears another name. Where the
+    authority came from a file, `ca_file` names it: it is read again after a server could not be
+    verified, since clusters replace their authorities too.
     """
 
     ca: bytes | None = None
     verify: bool = True
     server_name: str | None = None
+    ca_file: Path | None = None
+
+    def read_again(self) -> TLSConfig:
+        """Return the configuration with its authority as the file has it now, if it has one."""
+        try:
+            return replace(self, ca=self.ca_file.read_bytes()) if self.ca_file else self
+        except OSError:
+            # The last one serves while the file is away, as in the middle of its replacement.
+            return self
 
 
 def build_ssl_context(config: TLSConfig, certificate: ClientCertificate | None) -> ssl.SSLContext:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Protocol, TypeAlias
@@ -51,6 +52,10 @@ class Stream:
     def header(self, name: str) -> str:
         """Return a header whatever the case of its name; empty where it is missing."""
         return find_header(self.headers, name)
+
+
+before_send: ContextVar[Callable[[], None] | None] = ContextVar("before_send", default=None)
+"""Called right before a request is written, when nothing is waited for any more; may refuse it."""
 
 
 class Transport(Protocol):

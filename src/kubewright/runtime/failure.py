@@ -59,13 +59,16 @@ def is_passing(error: BaseException) -> bool:
     So it is with all that the API asks to retry or re-read, and with a connection or a timeout of
     the program's own. A bug stays: it is tried again when something changes, and now and then.
     """
-    causes = [deepest_cause(leaf) for leaf in leaves(deepest_cause(error))]
     return all(
-        cause.remedy in (Remedy.RETRY, Remedy.REREAD)
-        if isinstance(cause, KubewrightError)
-        else isinstance(cause, OSError | asyncio.CancelledError)
-        for cause in causes
+        _heals(leaf) or all(_heals(deepest_cause(cause)) for cause in leaves(deepest_cause(leaf)))
+        for leaf in leaves(error)
     )
+
+
+def _heals(error: BaseException) -> bool:
+    if isinstance(error, KubewrightError):
+        return error.remedy in (Remedy.RETRY, Remedy.REREAD)
+    return isinstance(error, OSError | asyncio.CancelledError)
 
 
 def is_bug(error: BaseException) -> bool:

@@ -31,7 +31,14 @@ from kubewright.api.time import format_micro_time
 from kubewright.client.client import Client
 from kubewright.client.clock import Clock
 from kubewright.client.objects import decode_object
-from kubewright.client.transport import NO_HEADERS, Query, Response, Stream, Transport
+from kubewright.client.transport import (
+    NO_HEADERS,
+    Query,
+    Response,
+    Stream,
+    Transport,
+    before_send,
+)
 from kubewright.runtime.alarm import Alarm
 from kubewright.runtime.observer import Observer
 
@@ -384,8 +391,14 @@ class LeaderElector:
 class FencedTransport:
     """Pass reads on, and writes only while the process leads.
 
-    The check is the last thing before a request is sent. It also stops a process that was frozen
-    past its lease and goes on in the middle of its work.
+    The check is the last thing before a request is handed to the kernel, also where a connection
+    had to be opened first. So it stops a process that was frozen past its lease, or whose loop was
+    blocked, and that goes on in the middle of its work.
+
+    What was handed to the kernel before cannot be taken back: one request for each worker at most.
+    The network and the server may bring it late, by no more than the server's own time limit for a
+    request (60 s). It does no harm where it says what it was meant for: the engine's writes carry
+    the UID of their object, `replace` its resource version.
     """
 
     def __init__(self, inner: Transport, elector: LeaderElector) -> None:
@@ -406,9 +419,14 @@ class FencedTransport:
         Raises:
             LeadershipLost: it is a write, and this process does not lead.
         """
-        if method not in _READS:
-            self._elector.check()
-        return await self._inner.request(method, path, query=query, headers=headers, body=body)
+        if method in _READS:
+            return await self._inner.request(method, path, query=query, headers=headers, body=body)
+        self._elector.check()
+        token = before_send.set(self._elector.check)
+        try:
+            return await self._inner.request(method, path, query=query, headers=headers, body=body)
+        finally:
+            before_send.reset(token)
 
     def stream(
         self,

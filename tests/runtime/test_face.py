@@ -10,6 +10,7 @@ import kubewright.runtime
 
 def test_the_public_names_are_these() -> None:
     assert kubewright.runtime.__all__ == [
+        "Action",
         "Attempt",
         "BlockingContext",
         "ChildKind",
@@ -26,6 +27,8 @@ def test_the_public_names_are_these() -> None:
         "Observer",
         "Operator",
         "Outcome",
+        "PlannedChange",
+        "Preview",
         "Priority",
         "Progress",
         "Read",
@@ -36,6 +39,7 @@ def test_the_public_names_are_these() -> None:
         "ReconcileTimeout",
         "Result",
         "Runnable",
+        "Step",
         "Trigger",
         "Watch",
         "WorkQueue",
@@ -49,6 +53,7 @@ def test_the_public_names_are_these() -> None:
         "labels_changed",
         "map_to_controller",
         "map_to_label",
+        "preview_operator",
     ]
     assert all(hasattr(kubewright.runtime, name) for name in kubewright.runtime.__all__)
 

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from kubewright.runtime.children import Children
     from kubewright.runtime.context import Context
     from kubewright.runtime.controller import Controller, Reconcile
+    from kubewright.runtime.desired import Action, Step
     from kubewright.runtime.event_stream import EventStream
     from kubewright.runtime.events import EventRecorder
     from kubewright.runtime.gate import Gate
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from kubewright.runtime.manager import Manager, ReadinessCheck, Runnable
     from kubewright.runtime.observer import ControllerObserver, Observer
     from kubewright.runtime.operator import Operator
+    from kubewright.runtime.preview import PlannedChange, Preview, preview_operator
     from kubewright.runtime.queue import Priority, WorkQueue
     from kubewright.runtime.read import Read
     from kubewright.runtime.readiness import Progress, Readiness, compute_readiness
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "Action",
     "Attempt",
     "BlockingContext",
     "ChildKind",
@@ -52,6 +55,8 @@ __all__ = [
     "Observer",
     "Operator",
     "Outcome",
+    "PlannedChange",
+    "Preview",
     "Priority",
     "Progress",
     "Read",
@@ -62,6 +67,7 @@ __all__ = [
     "ReconcileTimeout",
     "Result",
     "Runnable",
+    "Step",
     "Trigger",
     "Watch",
     "WorkQueue",
@@ -75,6 +81,7 @@ __all__ = [
     "labels_changed",
     "map_to_controller",
     "map_to_label",
+    "preview_operator",
 ]
 
 # Names load at first use: whoever needs one module of the runtime does not wait for the others.
@@ -85,6 +92,7 @@ _MODULES = {
     "children": ("Children",),
     "context": ("Context",),
     "controller": ("Controller", "Reconcile"),
+    "desired": ("Action", "Step"),
     "event_stream": ("EventStream",),
     "events": ("EventRecorder",),
     "gate": ("Gate",),
@@ -92,6 +100,7 @@ _MODULES = {
     "manager": ("Manager", "ReadinessCheck", "Runnable"),
     "observer": ("ControllerObserver", "Observer"),
     "operator": ("Operator",),
+    "preview": ("PlannedChange", "Preview", "preview_operator"),
     "queue": ("Priority", "WorkQueue"),
     "read": ("Read",),
     "readiness": ("Progress", "Readiness", "compute_readiness"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import os
+import ssl
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -102,3 +103,14 @@ async def eventually(check: Callable[[], Awaitable[bool]], seconds: float = 10) 
             if await check():
                 return
             await asyncio.sleep(pause)
+
+
+async def read_shown(server: WebhookServer) -> str:
+    """Return the certificate that a new connection is shown."""
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    _, writer = await asyncio.open_connection("127.0.0.1", server.port, ssl=context)
+    shown = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
+    writer.close()
+    await writer.wait_closed()
+    return ssl.DER_cert_to_PEM_cert(shown)

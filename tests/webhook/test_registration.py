@@ -172,6 +172,13 @@ def test_a_crd_is_switched_from_a_service_to_a_url() -> None:
         ({"a": 1}, {"a": 1, "b": None}, False),
         ({"a": [{"b": 1, "c": 2}]}, {"a": [{"b": 1}]}, True),
         ({"a": [1, 2]}, {"a": [1]}, False),
+        ({"a": [1, 2]}, {"a": [2, 1]}, False),
+        (
+            {"a": [{"name": "x", "b": 1}, {"name": "y"}]},
+            {"a": [{"name": "y"}, {"name": "x"}]},
+            True,
+        ),
+        ({"a": [{"name": "x"}, {"name": "y"}]}, {"a": [{"name": "y"}, {"name": "z"}]}, False),
         ({"a": {}}, {"a": []}, False),
     ],
 )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import ssl
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -27,7 +26,7 @@ from kubewright.webhook.certificate_source import FileCertificates
 from kubewright.webhook.configuration import VALIDATING_WEBHOOK_CONFIGURATION
 from kubewright.webhook.registration import Registration
 from kubewright.webhook.server import WebhookServer
-from tests.webhook.conftest import LOOPBACK, Serving, eventually
+from tests.webhook.conftest import LOOPBACK, Serving, eventually, read_shown
 from tests.webhook.test_webhook_server import until_asked
 from tests.webhook.widgets import build_operator, build_widget
 
@@ -147,17 +146,6 @@ async def has_more(outcomes: Counter[str], count: int) -> bool:
 
 async def shows_another(server: WebhookServer, before: str) -> bool:
     return await read_shown(server) != before
-
-
-async def read_shown(server: WebhookServer) -> str:
-    """Return the certificate that a new connection is shown."""
-    context = ssl.create_default_context()
-    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    _, writer = await asyncio.open_connection("127.0.0.1", server.port, ssl=context)
-    shown = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
-    writer.close()
-    await writer.wait_closed()
-    return ssl.DER_cert_to_PEM_cert(shown)
 
 
 async def read_bundle(client: Client, namespace: str) -> list[x509.Certificate]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
@@ -19,6 +21,7 @@ from kubewright.api.errors import (
 from kubewright.api.resource import Object
 from kubewright.client.client import Client
 from kubewright.client.requests import PatchType
+from kubewright.webhook.certificate_source import FileCertificates
 from kubewright.webhook.configuration import (
     MUTATING_WEBHOOK_CONFIGURATION,
     VALIDATING_WEBHOOK_CONFIGURATION,
@@ -26,7 +29,7 @@ from kubewright.webhook.configuration import (
 )
 from kubewright.webhook.registration import Registration
 from kubewright.webhook.server import WebhookServer
-from tests.webhook.conftest import LOOPBACK, Serving, build_certificates, eventually
+from tests.webhook.conftest import LOOPBACK, Serving, build_certificates, eventually, read_shown
 from tests.webhook.widgets import Widget, build_operator, build_widget
 
 
@@ -224,6 +227,40 @@ async def test_a_missing_right_is_told_once_and_used_when_it_is_granted(
 
     registration.is_allowed = True
     await until_asked(client, namespace)
+    task.cancel()
+    await asyncio.wait((task,))
+
+
+async def test_a_refused_registration_does_not_keep_a_certificate_from_being_renewed(
+    client: Client, namespace: str, tmp_path: Path
+) -> None:
+    async def write_files(*names: str) -> None:
+        made = await build_certificates(client, namespace).load(names, None)
+        (tmp_path / "tls.crt").write_bytes(made.certificate)
+        (tmp_path / "tls.key").write_bytes(made.key)
+
+    await write_files("127.0.0.1")
+    server = WebhookServer(
+        [build_operator()],
+        host="127.0.0.1",
+        port=0,
+        certificates=FileCertificates(tmp_path, interval=timedelta(seconds=0.05)),
+        endpoint=LOOPBACK,
+        registration=RefusedRegistration(client, [build_operator()]),
+    )
+    task = asyncio.create_task(server.run())
+
+    async def is_serving() -> bool:
+        return server.port != 0
+
+    await eventually(is_serving)
+    before = await read_shown(server)
+    await write_files("127.0.0.1", "other.example")
+
+    async def is_renewed() -> bool:
+        return await read_shown(server) != before
+
+    await eventually(is_renewed)
     task.cancel()
     await asyncio.wait((task,))
 

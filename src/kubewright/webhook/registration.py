@@ -124,18 +124,23 @@ class Registration:
 
 
 def contains(live: Any, wanted: Any) -> bool:
-    """Tell whether an object has all that is wanted; lists must be equal in length and order."""
+    """Tell whether an object has all that is wanted.
+
+    Lists are equal in length; their items are compared in order, or by name where they have names.
+    """
     if isinstance(wanted, dict):
         return isinstance(live, dict) and all(
             key in live and contains(live[key], value) for key, value in wanted.items()
         )
-    if isinstance(wanted, list):
-        return (
-            isinstance(live, list)
-            and len(live) == len(wanted)
-            and all(contains(*pair) for pair in zip(live, wanted, strict=True))
-        )
+    if isinstance(wanted, list) and isinstance(live, list) and len(live) == len(wanted):
+        return all(contains(*pair) for pair in zip(_sort(live), _sort(wanted), strict=True))
     return bool(live == wanted)
+
+
+def _sort(items: list[Any]) -> list[Any]:
+    if all(isinstance(item, dict) and "name" in item for item in items):
+        return sorted(items, key=lambda item: str(item["name"]))
+    return items
 
 
 def plan_switch(live: Object, wanted: Object) -> list[Object]:

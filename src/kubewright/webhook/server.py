@@ -109,11 +109,11 @@ class WebhookServer:
     async def _keep(self) -> None:
         interval = self._certificates.interval.total_seconds()
         while True:
-            is_done = await self._step(self._register) and await self._step(self._load)
-            # What a new certificate needs to be trusted is written at once.
-            if is_done and not await self._step(self._register):
-                is_done = False
-            await self._clock.sleep(interval if is_done else min(interval, _RETRY_SECONDS))
+            steps = [await self._step(self._register), await self._step(self._load)]
+            if self._trusted is not None and self._trusted != self._authorities:
+                # What a new certificate needs to be trusted is written at once.
+                steps.append(await self._step(self._register))
+            await self._clock.sleep(interval if all(steps) else min(interval, _RETRY_SECONDS))
 
     async def _step(self, step: Callable[[], Awaitable[None]]) -> bool:
         """Try a step; tell whether it worked. A failure is logged once for each text."""

@@ -25,6 +25,7 @@ from kubewright.runtime.expectations import Expectations
 from kubewright.runtime.failure import (
     describe,
     is_bug,
+    is_cancellation,
     is_end_of_namespace,
     is_fault,
     is_passing,
@@ -262,13 +263,9 @@ class Controller:
         try:
             await self._settle(attempt)
             result = _checked(await self._reconcile(key, context))
-        except asyncio.CancelledError as error:
-            task = asyncio.current_task()
-            if task is None or task.cancelling():
+        except (Exception, asyncio.CancelledError) as error:
+            if is_cancellation(error):
                 raise
-            # Nobody cancelled this worker: the reconcile awaited something that was cancelled.
-            return await self._fail(attempt, context, error)
-        except Exception as error:
             return await self._fail(attempt, context, error)
         self.queue.forget(key)
         self._state.told.pop(key, None)

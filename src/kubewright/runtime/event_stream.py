@@ -13,7 +13,7 @@ from typing import TypeAlias
 from kubewright.api.resource import NamespacedName
 from kubewright.cache.backoff import Backoff
 from kubewright.client.clock import Clock
-from kubewright.runtime.failure import describe
+from kubewright.runtime.failure import describe, is_cancellation
 
 OpenStream: TypeAlias = Callable[[], AsyncIterator[NamespacedName]]
 
@@ -47,13 +47,9 @@ async def follow_stream(
         try:
             await _read(stream, add, backoff)
             reason = "it ended"
-        except asyncio.CancelledError as error:
-            task = asyncio.current_task()
-            if task is None or task.cancelling():
+        except (Exception, asyncio.CancelledError) as error:
+            if is_cancellation(error):
                 raise
-            # Nobody cancelled this task: the stream awaited something that was cancelled.
-            reason = describe(error)
-        except Exception as error:
             reason = describe(error)
         delay = backoff.next(clock.monotonic())
         _logger.warning("%s: opened again in %.1f s: %s", stream.name, delay, reason)

@@ -53,6 +53,16 @@ def is_fault(error: BaseException) -> bool:
     )
 
 
+def is_cancellation(error: BaseException) -> bool:
+    """Tell whether an error ends the running task because somebody asked it to stop.
+
+    A CancelledError that nobody asked for came from something that was awaited: it is a failure
+    like any other, and to pass it on would end a worker or a watch in silence.
+    """
+    task = asyncio.current_task()
+    return isinstance(error, asyncio.CancelledError) and (task is None or task.cancelling() > 0)
+
+
 def is_passing(error: BaseException) -> bool:
     """Tell whether an error may heal by itself: a server that is away, a race, a missing right.
 

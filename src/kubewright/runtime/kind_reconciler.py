@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from typing import Generic
@@ -36,6 +37,7 @@ from kubewright.runtime.desired import (
 from kubewright.runtime.failure import (
     deepest_cause,
     describe,
+    is_cancellation,
     is_end_of_namespace,
     remedy_of,
 )
@@ -136,7 +138,9 @@ class KindReconciler(Generic[T]):
             if entry.meta.is_deleting:
                 return await self._finalize(ctx, owner, entry.raw)
             result = await self._converge(ctx, owner, entry.raw)
-        except Exception as error:
+        except (Exception, asyncio.CancelledError) as error:
+            if is_cancellation(error):
+                raise
             await self._report_failure(ctx, owner, error)
             raise
         self._failures.pop(key, None)
@@ -349,7 +353,7 @@ class KindReconciler(Generic[T]):
                 return Summary(Progress.IN_PROGRESS, "ChildrenNotReady", waiting)
         return Summary.of(readiness)
 
-    async def _report_failure(self, ctx: Context, owner: Object, error: Exception) -> None:
+    async def _report_failure(self, ctx: Context, owner: Object, error: BaseException) -> None:
         """Say in the status why an object failed; a few races are not worth a word.
 
         A message that differs each time must not make a loop of writes and wake-ups: of failures in

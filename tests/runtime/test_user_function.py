@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import itertools
 from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import timedelta
 from typing import Any, cast
@@ -83,6 +84,11 @@ def test_lists_what_is_yielded_or_returned() -> None:
 def test_refuses_what_is_no_list_of_children(value: Any, says: str) -> None:
     with pytest.raises(TerminalError, match=says + ".*test_user_function.py:"):
         list_children(value, pure)
+
+
+def test_a_generator_that_never_ends_is_stopped() -> None:
+    with pytest.raises(TerminalError, match=r"more than 10000 children: does it end\? .*in pure"):
+        list_children(itertools.repeat({"kind": "A"}), pure)
 
 
 def test_a_coroutine_is_refused_and_closed() -> None:

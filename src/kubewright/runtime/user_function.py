@@ -6,6 +6,7 @@ import asyncio
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
+from itertools import islice
 from typing import Any, TypeVar
 
 from kubewright.api.errors import ConfigurationError, KubewrightError, Remedy, TerminalError, leaves
@@ -17,6 +18,9 @@ from kubewright.runtime.result import Result
 from kubewright.runtime.status import StatusValue, is_status_model
 
 T = TypeVar("T")
+
+MOST_CHILDREN = 10_000
+"""More children of one object are taken for a generator that never ends."""
 
 
 class ReconcileTimeout(KubewrightError, TimeoutError):
@@ -58,11 +62,17 @@ def list_children(value: object, function: Callable[..., Any]) -> list[Any]:
     """Return what a desired function yielded or returned, as a list.
 
     Raises:
-        TerminalError: it is no iterable of objects. None is refused too: to want nothing, return an
-            empty list; a forgotten return must not delete all children.
+        TerminalError: it is no iterable of objects, or one that does not end. None is refused too:
+            to want nothing, return an empty list; a forgotten return must not delete all children.
     """
     if isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping):
-        return list(value)
+        children = list(islice(value, MOST_CHILDREN + 1))
+        if len(children) > MOST_CHILDREN:
+            raise TerminalError(
+                f"desired yields more than {MOST_CHILDREN} children: does it end? "
+                f"({locate(function)})"
+            )
+        return children
     _close(value)
     hint = "yield the children, or return a list of them"
     if isinstance(value, Mapping):

@@ -85,29 +85,23 @@ class Attempt:
         versions: the resource version of the object and of each store that was there to be read.
     """
 
-    __slots__ = (
-        "_id",
-        "_ids",
-        "controller",
-        "detailed",
-        "failure",
-        "failures",
-        "is_bug",
-        "key",
-        "outcome",
-        "resource",
-        "retry_after",
-        "seconds",
-        "settled",
-        "started",
-        "steps",
-        "timed_out",
-        "triggers",
-        "versions",
-        "waited",
-        "wanted",
-        "writes",
-    )
+    # Defaults of the class, not set by each of very many: most reconciles have nothing to tell.
+    detailed: bool = False
+    triggers: tuple[Trigger, ...] = ()
+    versions: tuple[tuple[str, str], ...] = ()
+    wanted: tuple[str, ...] | None = None
+    steps: tuple[str, ...] = ()
+    writes: list[Write] | None = None
+    waited: float | None = None
+    settled: bool = True
+    seconds: float = 0.0
+    outcome: Outcome = Outcome.SUCCESS
+    failure: str = ""
+    failures: int = 0
+    is_bug: bool = False
+    timed_out: bool = False
+    retry_after: float | None = None
+    _id: str | None = None
 
     def __init__(
         self,
@@ -122,23 +116,7 @@ class Attempt:
         self.resource = resource
         self.key = key
         self.started = started
-        self.detailed = False
-        self.triggers: tuple[Trigger, ...] = ()
-        self.versions: tuple[tuple[str, str], ...] = ()
-        self.wanted: tuple[str, ...] | None = None
-        self.steps: tuple[str, ...] = ()
-        self.writes: list[Write] | None = None
-        self.waited: float | None = None
-        self.settled = True
-        self.seconds = 0.0
-        self.outcome = Outcome.SUCCESS
-        self.failure = ""
-        self.failures = 0
-        self.is_bug = False
-        self.timed_out = False
-        self.retry_after: float | None = None
         self._ids = ids
-        self._id: str | None = None
 
     @property
     def id(self) -> str:

@@ -67,7 +67,7 @@ class ReconcileRecords(NoObserver):
     detailed = True
 
     def __init__(
-        self, *, per_object: int = 10, total: int = 2000, clock: Clock | None = None
+        self, *, per_object: int = 10, total: int = 1000, clock: Clock | None = None
     ) -> None:
         self._per_object = per_object
         self._total = total

@@ -107,7 +107,6 @@ class Probes:
     async def serve(self, manager: Manager) -> AsyncIterator[None]:
         """Serve, and watch the event loop, for the time of a block; log where it is served."""
         async with AsyncExitStack() as stack:
-            await stack.enter_async_context(self.watchdog.watching())
             stack.push_async_callback(self._send_traces)
             for address, endpoints in self._build_endpoints(manager).items():
                 bound = await stack.enter_async_context(serve_endpoints(address, endpoints))
@@ -117,6 +116,8 @@ class Probes:
                 bound = await stack.enter_async_context(serve_locally(self.debug_address, debug))
                 stack.enter_context(announce(str(bound)))
                 _logger.debug("serving %s on %s", RECORDS_PATH, bound)
+            # Last: what was loaded until here took its time, and nothing waited for it.
+            await stack.enter_async_context(self.watchdog.watching())
             yield
 
     async def _send_traces(self) -> None:

@@ -7,6 +7,7 @@ import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from importlib import import_module
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 from urllib.parse import urlsplit
@@ -125,8 +126,8 @@ async def _serve_when_called(
         await called.wait()
     finally:
         loop.remove_reader(listener)
-    from aiohttp import web
-
+    # In a thread: it takes long enough to be noticed, and the operator works.
+    web = await asyncio.to_thread(import_module, "aiohttp.web")
     application = web.Application()
     for path, endpoint in endpoints.items():
         application.router.add_get(path, _build_query_handler(endpoint))

@@ -120,6 +120,21 @@ async def test_files_of_another_authority_wait_until_it_is_known(tmp_path: Path)
     assert await load_after(2, both) == (b"b tls.crt;", b"b ca.crt;")
 
 
+async def test_a_replica_that_starts_in_a_change_keeps_what_the_others_serve(
+    tmp_path: Path,
+) -> None:
+    clock = MovedClock()
+    for file in ("tls.crt", "tls.key", "ca.crt"):
+        (tmp_path / file).write_text(f"b {file};")
+
+    for trusted in (b"a ca.crt;", b"b ca.crt;a ca.crt;"):
+        files = FileCertificates(tmp_path, clock=clock)
+        loaded = await files.load([], trusted)
+        assert (loaded.certificate, loaded.authorities) == (b"b tls.crt;", b"b ca.crt;a ca.crt;")
+        clock.ahead += timedelta(minutes=11)
+        assert (await files.load([], trusted)).authorities == b"b ca.crt;"
+
+
 async def test_a_folder_without_a_certificate_says_what_belongs_there(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"tls.crt: No such file .* holds tls.crt"):
         await FileCertificates(tmp_path).load([], None)

@@ -60,6 +60,15 @@ async def test_what_is_right_already_is_not_written_again(client: Client) -> Non
     assert managers == {"widget-operator-webhook"}
 
 
+async def test_what_is_trusted_by_now_can_be_read(client: Client) -> None:
+    registration, trusted = Registration(client, [build_operator()]), authority()
+    assert await registration.read_authorities() == b""
+
+    await registration.ensure(SERVICE, trusted)
+
+    assert await registration.read_authorities() == trusted
+
+
 async def test_what_somebody_wiped_comes_back(client: Client) -> None:
     await ensure(client, URL)
     wipe = [{"op": "remove", "path": "/webhooks/0/clientConfig/caBundle"}]

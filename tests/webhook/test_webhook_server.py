@@ -197,6 +197,11 @@ class RefusedRegistration(Registration):
 
     is_allowed = False
 
+    async def read_authorities(self) -> bytes:
+        if not self.is_allowed:
+            raise Forbidden("webhook configurations: no right to get")
+        return await super().read_authorities()
+
     async def ensure(self, endpoint: Endpoint, authorities: bytes) -> None:
         if not self.is_allowed:
             raise Forbidden("webhook configurations: no right to patch")

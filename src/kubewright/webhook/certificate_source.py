@@ -108,15 +108,21 @@ class FileCertificates:
         """Read the files; their names are the affair of whoever wrote them."""
         fresh = await asyncio.to_thread(self._read)
         served = self._served
-        if served is not None and trusted is not None and _has_other_authority(fresh, served):
+        if served is None:
+            # Others may serve the former files still: what they registered stays for a while.
+            self._keep((trusted or b"").replace(fresh.authorities, b""))
+        elif trusted is not None and _has_other_authority(fresh, served):
             if not self._timer.is_settled(fresh.authorities, trusted):
                 return replace(served, authorities=fresh.authorities + served.authorities)
-            self._former = served.authorities
-            self._former_until = self._clock.monotonic() + self._linger
+            self._keep(served.authorities)
         self._served = fresh
-        if self._clock.monotonic() >= self._former_until:
+        if not fresh.authorities or self._clock.monotonic() >= self._former_until:
             self._former = b""
         return replace(fresh, authorities=fresh.authorities + self._former)
+
+    def _keep(self, authorities: bytes) -> None:
+        self._former = authorities
+        self._former_until = self._clock.monotonic() + self._linger
 
     def _read(self) -> ServingCertificate:
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import logging
 from collections.abc import Sequence
 from typing import Any
@@ -64,6 +65,25 @@ class Registration:
                 self._cleared.add(operator.name)
             for wanted in build_conversions(operator, endpoint, authorities):
                 await self._ensure_applied(operator, wanted)
+
+    async def read_authorities(self) -> bytes:
+        """Return the authorities (PEM) that the API server trusts for these webhooks by now.
+
+        Raises:
+            APIError: the API server refuses to tell.
+        """
+        endpoint = Endpoint(url="https://unused")
+        for operator in self._operators:
+            built = (
+                *build_configurations(operator, endpoint),
+                *build_conversions(operator, endpoint),
+            )
+            for wanted in built:
+                live = await self._read(wanted) or {}
+                for _, config in client_configs_of(live):
+                    if bundle := config.get("caBundle"):
+                        return base64.b64decode(bundle)
+        return b""
 
     async def switch_conversions(self, endpoint: Endpoint) -> None:
         """Let the CRDs that are there lead to `endpoint`, where they lead elsewhere by other means.

@@ -96,6 +96,8 @@ class WebhookServer:
         Raises:
             ConfigurationError: the address cannot be used.
         """
+        # Where that is refused, so will be the registration: what can be served is served.
+        await self._step(self._read_trusted)
         while not await self._step(self._load):
             await self._clock.sleep(_RETRY_SECONDS)
         async with self._listen() as port:
@@ -128,6 +130,11 @@ class WebhookServer:
             return False
         self._told.pop(name, None)
         return True
+
+    async def _read_trusted(self) -> None:
+        """Find out what replicas that are there already have registered."""
+        if self._registration is not None and self._endpoint is not None:
+            self._trusted = await self._registration.read_authorities()
 
     async def _load(self) -> None:
         names = [] if self._endpoint is None else self._endpoint.names

@@ -81,8 +81,14 @@ async def upstream() -> AsyncIterator[Transport]:
 
 
 @pytest.fixture
-def clock() -> FastClock:
-    return FastClock(SPEED)
+def speed() -> float:
+    """Tests that measure a rate choose another one, which the machine can follow."""
+    return SPEED
+
+
+@pytest.fixture
+def clock(speed: float) -> FastClock:
+    return FastClock(speed)
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ import msgspec
 
 from kubewright.api import builtin
 from kubewright.api.conditions import find_condition
+from kubewright.api.errors import Conflict, TerminalError
 from kubewright.api.resource import NamespacedName, Object
 from kubewright.client.client import Client
 from kubewright.client.objects import decode_raw_object
@@ -93,3 +94,22 @@ async def test_a_child_that_cannot_be_decoded_is_not_taken_for_missing(
         await pools.settle("well", 2)
         after = await admin.get(builtin.CONFIG_MAP, key.name, namespace=key.namespace)
         assert after["metadata"]["uid"] == child["metadata"]["uid"]
+
+
+async def test_what_waits_for_a_change_says_so_after_any_number_of_races(
+    pools: Pools, admin: Client, running: Running
+) -> None:
+    """Of failures in a row not each one is told, but the last one always is."""
+    operator = build_operator()
+    errors: list[Exception] = [Conflict("race"), Conflict("race"), TerminalError("it cannot be")]
+
+    @operator.reconcile(Pool)
+    async def reconcile(pool: Pool, ctx: Context) -> Result | None:
+        raise errors.pop(0) if len(errors) > 1 else errors[0]
+
+    async def is_stalled() -> bool:
+        return "it cannot be" in await stalled_message(admin, pools.namespace, "pool")
+
+    await pools.create("pool", size=0)
+    async with running(operator):
+        await eventually(is_stalled)

@@ -20,7 +20,7 @@ from kubewright.runtime.context import Context
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.result import Result
 from kubewright.runtime.watch import Watch
-from kubewright.testing import Faults, FaultyTransport
+from kubewright.testing import Call, Faults, FaultyTransport
 from tests.adversity.conftest import Pools, Running
 from tests.runtime.conftest import FastClock, eventually
 from tests.runtime.pools import Pool, build_operator
@@ -33,7 +33,14 @@ def end_with_500(faults: Faults) -> None:
 
 
 def expire_on_opening(faults: Faults) -> None:
-    faults.expire_watches(times=4)
+    expired: dict[str, str] = {}
+
+    def is_expired(call: Call) -> bool:
+        """Tell whether a watch begins at the version that its kind was at when this began."""
+        version = call.query.get("resourceVersion", "")
+        return bool(version) and expired.setdefault(call.resource, version) == version
+
+    faults.expire_watches(times=None, where=is_expired)
     faults.drop_watches()
 
 

@@ -357,7 +357,8 @@ class KindReconciler(Generic[T]):
         """Say in the status why an object failed; a few races are not worth a word.
 
         A message that differs each time must not make a loop of writes and wake-ups: of failures in
-        a row the first, second, fourth, … are written, and the one that stalls the object.
+        a row the first, second, fourth, … are written, and the one that stalls the object. What
+        waits for a change has no next time: it is always written.
         """
         if is_end_of_namespace(error):
             return
@@ -365,9 +366,10 @@ class KindReconciler(Generic[T]):
         count = self._failures[ctx.request] = self._failures.get(ctx.request, 0) + 1
         if remedy is Remedy.REREAD and count <= QUIET_REREADS:
             return
-        if count & (count - 1) and count != STALLED_AFTER:
+        waits = remedy is Remedy.WAIT_FOR_CHANGE
+        if not waits and count & (count - 1) and count != STALLED_AFTER:
             return
-        stalled = remedy is Remedy.WAIT_FOR_CHANGE or count >= STALLED_AFTER
+        stalled = waits or count >= STALLED_AFTER
         summary = Summary(
             Progress.FAILED if stalled else Progress.IN_PROGRESS,
             reason_of(error),

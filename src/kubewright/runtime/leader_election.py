@@ -397,8 +397,8 @@ class FencedTransport:
 
     What was handed to the kernel before cannot be taken back: one request for each worker at most.
     The network and the server may bring it late, by no more than the server's own time limit for a
-    request (60 s). It does no harm where it says what it was meant for: statuses and deletions carry
-    the UID of their object, `replace` its resource version.
+    request (60 s). It does no harm where it says what it was meant for: statuses, deletions and
+    changes of children carry the UID of their object, `replace` its resource version.
     """
 
     def __init__(self, inner: Transport, elector: LeaderElector) -> None:

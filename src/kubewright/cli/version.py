@@ -19,10 +19,11 @@ def print_version(options: argparse.Namespace) -> int:
     """Print the versions of Kubewright, of the Kubernetes API that it serves, and of Python."""
     # Read here and not above: every other command would wait for them.
     import platform
-    from importlib.metadata import version
+
+    from kubewright.version import VERSION
 
     versions = {
-        "kubewright": f"v{version('kubewright')}",
+        "kubewright": f"v{VERSION}",
         "kubernetes": KUBERNETES_VERSION,
         "python": f"v{platform.python_version()}",
     }

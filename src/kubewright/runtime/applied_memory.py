@@ -11,7 +11,7 @@ import msgspec
 from kubewright.api.errors import Invalid
 from kubewright.api.resource import Object
 from kubewright.runtime.child_kind import ChildKey, child_key
-from kubewright.runtime.owned_fields import find_entry, project
+from kubewright.runtime.owned_fields import find_entry, is_applied, project
 
 _REFUSAL_SECONDS = 900.0
 """How long a refusal is believed: quotas, policies and schemas change without the child."""
@@ -47,11 +47,13 @@ class AppliedMemory:
         self._owners: dict[str, _Owned] = {}
 
     def remember(self, owner_uid: str, desired: Object, live: Object, manager: str) -> None:
-        """Note what the server made of a desired object."""
-        owned = self._owners.setdefault(owner_uid, _Owned())
-        key = child_key(desired)
-        owned.applied[key] = _state(desired, live, manager)
-        owned.refused.pop(key, None)
+        """Note what the server made of a desired object, if the comparison does not know it."""
+        key, owned = child_key(desired), self._owners.get(owner_uid)
+        if owned is not None:
+            owned.refused.pop(key, None)
+        if not is_applied(desired, live, manager):
+            owned = self._owners.setdefault(owner_uid, _Owned())
+            owned.applied[key] = _state(desired, live, manager)
 
     def knows(self, owner_uid: str, desired: Object, live: Object, manager: str) -> bool:
         """Tell whether this live state is what applying this desired object led to."""

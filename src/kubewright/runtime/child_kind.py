@@ -57,8 +57,12 @@ class ChildKind:
 
 
 def child_key(obj: Object) -> ChildKey:
-    """Return what tells a child from all others."""
-    return GroupVersionKind.of(obj), NamespacedName.of(obj)
+    """Return what tells a child from all others; it has a type and metadata."""
+    metadata = obj["metadata"]
+    return (
+        GroupVersionKind.parse(obj["apiVersion"], obj["kind"]),
+        NamespacedName(metadata.get("namespace") or "", metadata.get("name") or ""),
+    )
 
 
 def owner_name(owner: Object) -> str:

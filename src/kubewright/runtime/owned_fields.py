@@ -162,13 +162,18 @@ def _matches_map(
                 return False
             continue
         owned -= 1
-        found = live.get(key)
-        if not inner and value.__class__ is str and value == found:
+        found, kind = live.get(key), type(value)
+        if kind is str and not inner and value == found:
             continue
         if not inner and value == {} and not _is_selector(key) and isinstance(found, dict):
             # What is in it was put there by others, or by the server's defaults.
             continue
-        if not _matches(inner, value, found, is_quantity or key in _QUANTITIES):
+        quantities = is_quantity or key in _QUANTITIES
+        if kind is dict and type(found) is dict and (members := len(inner) - ("." in inner)):
+            # As `_matches` would go on; most of what is compared are maps in maps.
+            if not _matches_map(inner, members, value, found, quantities):
+                return False
+        elif not _matches(inner, value, found, quantities):
             return False
     return not owned
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kubewright.api.resource import Object
-from kubewright.local.node.version import package_version
+from kubewright.version import VERSION
 
 MAX_PODS = 110
 LEASE_SECONDS = 40
@@ -106,7 +106,7 @@ def build_node_status(facts: NodeFacts, *, now: str, before: Sequence[Object] = 
             "kernelVersion": facts.kernel,
             "osImage": facts.os_image,
             "containerRuntimeVersion": facts.runtime,
-            "kubeletVersion": f"{KUBELET_VERSION}+kubewright-{package_version()}",
+            "kubeletVersion": f"{KUBELET_VERSION}+kubewright-{VERSION}",
             "kubeProxyVersion": "",
             "operatingSystem": "linux",
             "architecture": facts.architecture,

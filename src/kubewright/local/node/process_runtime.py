@@ -42,7 +42,7 @@ from kubewright.local.node.runtime import (
     Sandbox,
     StartError,
 )
-from kubewright.local.node.version import package_version
+from kubewright.version import VERSION
 
 _logger = logging.getLogger(__name__)
 
@@ -80,7 +80,7 @@ class ProcessRuntime:
     @property
     def name(self) -> str:
         """The name and version for Node.status.nodeInfo.containerRuntimeVersion."""
-        return f"kubewright://{package_version()}"
+        return f"kubewright://{VERSION}"
 
     @property
     def host_address(self) -> str:

@@ -27,7 +27,7 @@ from kubewright.local.node.runtime import (
     Sandbox,
     StartError,
 )
-from kubewright.local.node.version import package_version
+from kubewright.version import VERSION
 
 
 class SimulatedRuntime:
@@ -56,7 +56,7 @@ class SimulatedRuntime:
     @property
     def name(self) -> str:
         """The name and version for Node.status.nodeInfo.containerRuntimeVersion."""
-        return f"simulated://{package_version()}"
+        return f"simulated://{VERSION}"
 
     @property
     def host_address(self) -> str:

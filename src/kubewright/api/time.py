@@ -7,12 +7,14 @@ from datetime import UTC, datetime
 
 def format_time(moment: datetime) -> str:
     """Write a moment as `metav1.Time` does: `2026-11-28T01:00:45Z`."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    utc = moment.astimezone(UTC).replace(tzinfo=None)
+    return f"{utc.isoformat(timespec='seconds')}Z"
 
 
 def format_micro_time(moment: datetime) -> str:
     """Write a moment as `metav1.MicroTime` does: `2026-11-28T01:00:45.000123Z`."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    utc = moment.astimezone(UTC).replace(tzinfo=None)
+    return f"{utc.isoformat(timespec='microseconds')}Z"
 
 
 def parse_time(text: str) -> datetime:

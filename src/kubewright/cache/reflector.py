@@ -244,20 +244,19 @@ class Reflector:
         self, events: AsyncIterator[WatchEvent]
     ) -> tuple[list[RawObject], WatchEvent]:
         found: dict[tuple[str, str], RawObject] = {}
-        while True:
-            try:
-                async with asyncio.timeout(_INITIAL_SILENCE_SECONDS):
-                    event = await anext(events)
-            except TimeoutError as error:
-                raise WatchListUnsupported("the initial events have no end") from error
-            except StopAsyncIteration as error:
-                raise WatchListUnsupported("the watch closed amid the initial events") from error
-            if event.is_initial_end:
-                return list(found.values()), event
-            if event.type == "DELETED":
-                found.pop(event.meta.key, None)
-            elif event.type != "BOOKMARK":
-                found[event.meta.key] = event.object
+        try:
+            async with asyncio.timeout(_INITIAL_SILENCE_SECONDS) as patience:
+                async for event in events:
+                    if event.is_initial_end:
+                        return list(found.values()), event
+                    if event.type == "DELETED":
+                        found.pop(event.meta.key, None)
+                    elif event.type != "BOOKMARK":
+                        found[event.meta.key] = event.object
+                    _renew(patience)
+        except TimeoutError as error:
+            raise WatchListUnsupported("the initial events have no end") from error
+        raise WatchListUnsupported("the watch closed amid the initial events")
 
     def _replace(self, items: Iterable[RawObject], version: str) -> None:
         self._note_contact()
@@ -301,6 +300,13 @@ class Reflector:
     def _note_contact(self) -> None:
         self.failure = self.failing_since = None
         self.last_contact = self._clock.monotonic()
+
+
+def _renew(patience: asyncio.Timeout) -> None:
+    """Let the silence begin anew; a timer for each of many thousand events would cost too much."""
+    deadline = asyncio.get_running_loop().time() + _INITIAL_SILENCE_SECONDS
+    if deadline > (patience.when() or 0.0) + 1.0:
+        patience.reschedule(deadline)
 
 
 def needs_relist(error: KubewrightError, failures: int) -> bool:

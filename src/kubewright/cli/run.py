@@ -143,9 +143,11 @@ def _positive(text: str) -> int:
 def run(options: argparse.Namespace) -> int:
     """Run until SIGTERM or SIGINT, then finish the work in hand."""
     # Here and not above: every other command would wait for asyncio.
+    from kubewright.client import event_loop
+
+    event_loop.calm_collector()
     from kubewright.cli.probes import Probes
     from kubewright.cli.program import load_operators
-    from kubewright.client import event_loop
     from kubewright.telemetry.logs import configure_logging
 
     probes = Probes.parse(

@@ -19,7 +19,7 @@ from kubewright.api.errors import (
     leaves,
 )
 from kubewright.api.resource import NamespacedName, Object, Resource
-from kubewright.cache.entry import Entry
+from kubewright.cache.entry import Change, Entry
 from kubewright.runtime.applied_memory import AppliedMemory
 from kubewright.runtime.blocking import adapt
 from kubewright.runtime.child_kind import ChildKey, build_children, child_key
@@ -117,7 +117,11 @@ class KindReconciler(Generic[T]):
             child = (entry.resource.gvk, entry.key)
             return [key for key, children in self._blocked.items() if child in children]
 
-        return [Watch(child.resource, blocked_by) for child in self._managed.owns.values()]
+        def is_any_blocked(change: Change) -> bool:
+            return bool(self._blocked)
+
+        owned = self._managed.owns.values()
+        return [Watch(child.resource, blocked_by, is_any_blocked) for child in owned]
 
     async def reconcile(self, key: NamespacedName, ctx: Context) -> Result | None:
         """Bring one object and its children to what they should be, and say so in its status."""

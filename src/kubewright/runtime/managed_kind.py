@@ -147,7 +147,7 @@ class ManagedKind(Generic[T]):
     @property
     def is_pure(self) -> bool:
         """Whether all that is done for an object follows from it and from what it owns."""
-        return self.reconcile is None and not self.reads and not self.watches
+        return not (self.reconcile or self.reads or self.watches or self.sources)
 
     def set(self, role: str, function: Callable[..., Any]) -> None:
         """Give the kind its function of a role.

@@ -58,6 +58,8 @@ A default that is missing here costs one request for each such object at each st
 # The server takes them from the request, but they are never owned.
 _UNOWNED_METADATA = frozenset({"name", "namespace", "uid", "resourceVersion"})
 
+_SCALARS = frozenset({str, int, bool})
+
 
 def find_entry(live: Object, manager: str, *, subresource: str = "") -> Object | None:
     """Return the managedFields entry of what a manager applied, if there is one."""
@@ -163,7 +165,7 @@ def _matches_map(
             continue
         owned -= 1
         found, kind = live.get(key), type(value)
-        if kind is str and not inner and value == found:
+        if not inner and kind in _SCALARS and type(found) is kind and value == found:
             continue
         if not inner and value == {} and not _is_selector(key) and isinstance(found, dict):
             # What is in it was put there by others, or by the server's defaults.
@@ -188,6 +190,13 @@ def _owns_nothing(value: Any) -> bool:
 def _matches_keyed(
     fields: Object, members: list[str], desired: list[Any], live: list[Any], is_quantity: bool
 ) -> bool:
+    if len(members) == len(live) == 1:
+        keys = _decode_keys(members[0])
+        return (
+            _has_keys(live[0], keys, defaulted=False)
+            and _has_keys(desired[0], keys, defaulted=True)
+            and _matches(fields[members[0]], desired[0], live[0], is_quantity)
+        )
     places: dict[int, int] = {}
     for member in members:
         keys = _decode_keys(member)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import msgspec
 import pytest
 
 from kubewright.api import builtin
@@ -130,6 +132,40 @@ async def test_a_child_is_made_anew_once(
         await eventually(is_new)
     deletions = [write for write in transport.writes if write.method == "DELETE"]
     assert len(deletions) == 1
+
+
+@pytest.mark.parametrize("name", ["ConfigMap", "Service"])
+async def test_is_not_ready_between_the_end_of_a_child_and_its_new_beginning(
+    client: Client, namespace: str, running: Running, transport: RecordingTransport, name: str
+) -> None:
+    operator = build_operator(name, on_immutable="recreate")
+    await operator.ensure_crds(client)
+    before = await client.create(build_pool(namespace))
+    async with running(operator):
+        await start(client, namespace, operator, transport)
+        ready = await _first_ready_version(client, before, generation=2)
+    kind = next(iter(operator.kinds[0].owns.values()))
+    child = await client.get(kind.resource, "web", namespace=namespace)
+    # Versions of all kinds come from one counter: the newest of the child is that of its creation.
+    assert int(child["metadata"]["resourceVersion"]) < int(ready)
+
+
+async def _first_ready_version(client: Client, pool: Object, *, generation: int) -> str:
+    """Return the version at which an object was first said to be ready in a generation."""
+    metadata = pool["metadata"]
+    watch = client.watch(
+        Pool.resource,
+        namespace=metadata["namespace"],
+        resource_version=metadata["resourceVersion"],
+    )
+    async with asyncio.timeout(10), watch as events:
+        async for event in events:
+            status = msgspec.json.decode(event.raw).get("status") or {}
+            ready = find_condition(status.get("conditions") or [], "Ready")
+            is_ready = ready is not None and ready["status"] == "True"
+            if is_ready and status["observedGeneration"] == generation:
+                return event.meta.resource_version
+    raise AssertionError("the watch ended before the object was ready")
 
 
 async def test_where_a_suspended_job_runs_may_change(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Iterable
 from typing import Any, cast
 
@@ -103,6 +104,35 @@ async def test_of_two_owners_that_want_a_name_one_has_it_for_good(
             return reference is not None and reference["name"] != holder["name"]
 
         await eventually(has_another)
+
+
+async def test_an_object_that_waits_for_the_child_of_its_namesake_is_not_ready(
+    client: Client, namespace: str, running: Running
+) -> None:
+    """The child that has the name goes with its owner, and is none of the new one's."""
+    former = await client.create(build_pool(namespace, word="former"))
+    child = build_map("shared", namespace, word="former")
+    child["metadata"]["ownerReferences"] = [build_owner_reference(former)]
+    left = await client.create(child)
+    await client.delete(Pool.resource, "pool", namespace=namespace)
+    again = await client.create(build_pool(namespace, word="again"))
+    assert again["metadata"]["uid"] != former["metadata"]["uid"]
+    async with running(build_sharing(ChildKind(builtin.CONFIG_MAP))):
+
+        async def has_status() -> bool:
+            pool = await client.get(Pool.resource, "pool", namespace=namespace)
+            return bool((pool.get("status") or {}).get("conditions"))
+
+        await eventually(has_status)
+        assert not await is_ready(client, namespace)
+        # The garbage collector's work, which may have been done already.
+        with contextlib.suppress(NotFound):
+            await client.delete(
+                builtin.CONFIG_MAP, "shared", namespace=namespace, uid=left["metadata"]["uid"]
+            )
+        await eventually(lambda: is_ready(client, namespace))
+    shared = await client.get(builtin.CONFIG_MAP, "shared", namespace=namespace)
+    assert shared["data"] == {"word": "again"}
 
 
 def blind(monkeypatch: pytest.MonkeyPatch) -> None:

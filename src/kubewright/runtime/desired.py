@@ -79,6 +79,8 @@ class Outcome:
     """What a plan led to: the children as the server answered them, and what failed."""
 
     written: dict[ChildKey, Object] = field(default_factory=dict)
+    deleted: set[ChildKey] = field(default_factory=set)
+    """What was there when the plan was made, and is not, or not for long, after it."""
     failures: list[Exception] = field(default_factory=list)
     news: dict[str, list[str]] = field(default_factory=dict)
     """What to tell people: by reason, the children that it happened to."""
@@ -351,6 +353,7 @@ def _may_recreate(step: Step, error: Invalid) -> bool:
 
 async def _delete(ctx: Context, step: Step, outcome: Outcome, reason: str) -> None:
     metadata = (step.live or {})["metadata"]
+    key = (step.kind.resource.gvk, step.key)
     try:
         # At this very version it is still this owner's; a later one may have been released.
         await ctx.delete(
@@ -360,7 +363,9 @@ async def _delete(ctx: Context, step: Step, outcome: Outcome, reason: str) -> No
             resource_version=metadata.get("resourceVersion"),
         )
     except NotFound:
+        outcome.deleted.add(key)
         return
+    outcome.deleted.add(key)
     _note(ctx, step, outcome, reason)
 
 

@@ -219,7 +219,7 @@ class KindReconciler(Generic[T]):
             value = check_status(managed.status(self._decode(raw), children), managed.status)
         written = await self._write_status(ctx, owner, value, summary)
         # What was held back was so for a state from before the writes: it is looked at once more.
-        is_done = all(step.action not in (Action.HOLD, Action.WAIT) for step in steps)
+        is_done = len(children) == len(desired) and not _find_waiting(steps)
         if managed.is_pure and is_done and not children.searched:
             now = ctx.clock.monotonic()
             self._note_settled(ctx.request, build_settled_state(owner, written, children, now))
@@ -338,8 +338,13 @@ class KindReconciler(Generic[T]):
         live: list[Object],
         outcome: Outcome,
     ) -> Children:
-        """Show the desired children: as just written, else as the stores have them."""
+        """Show the desired children: as just written, else as the stores have them.
+
+        One that was just deleted, to be made anew, is not there, whatever the stores still show.
+        """
         known = {child_key(obj): obj for obj in live} | outcome.written
+        for key in outcome.deleted:
+            known.pop(key, None)
         present = [known[child_key(obj)] for obj in desired if child_key(obj) in known]
         namespace = owner["metadata"].get("namespace")
 
@@ -350,9 +355,9 @@ class KindReconciler(Generic[T]):
 
     def _summarise(self, desired: list[Object], children: Children, steps: list[Step]) -> Summary:
         readiness = children.readiness()
-        held = [step for step in steps if step.action is Action.HOLD]
-        if len(children) < len(desired) or held:
-            waiting = "; ".join(map(str, held or steps)) or "a child does not exist yet"
+        waits = _find_waiting(steps)
+        if len(children) < len(desired) or waits:
+            waiting = "; ".join(map(str, waits or steps)) or "a child does not exist yet"
             if readiness.progress is not Progress.FAILED:
                 return Summary(Progress.IN_PROGRESS, "ChildrenNotReady", waiting)
         return Summary.of(readiness)
@@ -403,6 +408,11 @@ class KindReconciler(Generic[T]):
         self._blocked.pop(key, None)
         self._settled.pop(key, None)
         self._memory.forget(self._uids.pop(key, ""))
+
+
+def _find_waiting(steps: list[Step]) -> list[Step]:
+    """Return the steps of a plan that are for a later reconcile."""
+    return [step for step in steps if step.action in (Action.HOLD, Action.WAIT)]
 
 
 def _note_plan(ctx: Context, desired: list[Object], steps: list[Step]) -> None:

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from kubewright.testing import plugin
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Load our own plugin also where the installed metadata are older than its entry point."""
+    """Load our own plugin also where the installed metadata are older than its entry point.
+
+    Property tests take the time that they need: a busy machine is no fault of what they test.
+    """
+    settings.register_profile(
+        "unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    )
+    settings.load_profile("unhurried")
     if not config.pluginmanager.hasplugin("kubewright"):
         config.pluginmanager.register(plugin, "kubewright")
 

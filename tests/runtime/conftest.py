@@ -20,6 +20,7 @@ from kubewright.client.transport import Transport
 from kubewright.local.apiserver.serving import ServerOptions, serve
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.manager import Manager
+from kubewright.runtime.observer import Observer
 from kubewright.runtime.operator import Operator
 from tests.runtime.recording import RecordingTransport
 
@@ -59,10 +60,15 @@ def running(client: Client, namespace: str) -> Running:
 
     @asynccontextmanager
     async def run(
-        *parts: Operator | Controller, speed: float = 1, through: Transport | None = None
+        *parts: Operator | Controller,
+        speed: float = 1,
+        through: Transport | None = None,
+        observer: Observer | None = None,
     ) -> AsyncIterator[Manager]:
         connection = client if through is None else Client(through)
-        manager = Manager(connection, namespaces=[namespace], clock=FastClock(speed))
+        manager = Manager(
+            connection, namespaces=[namespace], clock=FastClock(speed), observer=observer
+        )
         for part in parts:
             if isinstance(part, Operator):
                 part.add_to(manager)

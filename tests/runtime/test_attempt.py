@@ -11,53 +11,17 @@ from kubewright.api import builtin
 from kubewright.api.errors import Conflict, TerminalError
 from kubewright.api.resource import NamespacedName
 from kubewright.client.client import Client
-from kubewright.runtime.attempt import Attempt, Outcome, Trigger, Triggers, current_attempt
+from kubewright.runtime.attempt import Attempt, Outcome, Trigger, Triggers
 from kubewright.runtime.context import Context
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.manager import Manager
-from kubewright.runtime.observer import NoControllerObserver, NoObserver
 from kubewright.runtime.result import Result
 from kubewright.runtime.user_function import ReconcileTimeout
-from tests.runtime.conftest import FastClock, eventually
+from tests.runtime.attempts import Attempts
+from tests.runtime.conftest import FastClock
 from tests.runtime.pools import build_operator, build_pool
 
 KEY = NamespacedName("default", "a")
-
-
-class Attempts(NoObserver):
-    """Keep every attempt that ended."""
-
-    detailed = True
-
-    def __init__(self) -> None:
-        self.all: list[Attempt] = []
-        self.began: list[Attempt] = []
-
-    def controller(self, name: str, workers: int) -> NoControllerObserver:
-        return KeepAttempts(self)
-
-    def of(self, name: str) -> list[Attempt]:
-        return [attempt for attempt in self.all if attempt.key.name == name]
-
-    async def collect(self, name: str, count: int) -> list[Attempt]:
-        async def are_there() -> bool:
-            return len(self.of(name)) >= count
-
-        await eventually(are_there)
-        return self.of(name)
-
-
-class KeepAttempts(NoControllerObserver):
-    def __init__(self, attempts: Attempts) -> None:
-        self._attempts = attempts
-
-    def began(self, attempt: Attempt) -> None:
-        assert current_attempt.get() is attempt
-        self._attempts.began.append(attempt)
-
-    def reconciled(self, attempt: Attempt) -> None:
-        assert attempt in self._attempts.began
-        self._attempts.all.append(attempt)
 
 
 class Running:

@@ -47,37 +47,33 @@ async def test_twenty_blocking_functions_run_at_once_and_starve_nobody(
     client: Client, namespace: str, running: Running
 ) -> None:
     operator = Operator("blocker", workers=20, threads=20)
-    together = threading.Barrier(20, timeout=10)
-    reached: set[str] = set()
+    loop, all_here, let_go = asyncio.get_running_loop(), asyncio.Event(), threading.Event()
+    # It is passed when all twenty are here at the same time, and no sooner.
+    together = threading.Barrier(20, lambda: loop.call_soon_threadsafe(all_here.set), timeout=30)
 
     @operator.reconcile(Pool)
     def reconcile(pool: Pool, ctx: BlockingContext) -> None:
-        if pool.metadata.name not in reached:
-            # It is passed when all twenty are here at the same time, and no sooner.
+        if not let_go.is_set():
             together.wait()
-            time.sleep(0.3)
-            reached.add(pool.metadata.name)
+            assert let_go.wait(30)
 
-    prompt: list[float] = []
-    answered = asyncio.Event()
+    answered: asyncio.Queue[str] = asyncio.Queue()
 
     async def answer(key: NamespacedName, ctx: Context) -> None:
         if ctx.get(builtin.CONFIG_MAP) is not None and key.name.startswith("tick"):
-            prompt.append(time.monotonic())
-            answered.set()
+            answered.put_nowait(key.name)
 
     for number in range(20):
         await client.create(build_pool(namespace, f"pool-{number}"))
     async with running(operator, Controller("other", builtin.CONFIG_MAP, answer)):
-        longest = 0.0
-        while len(reached) < 20:
-            asked = time.monotonic()
-            await client.create(config_map(namespace, f"tick-{len(prompt)}"))
-            await answered.wait()
-            answered.clear()
-            longest = max(longest, prompt[-1] - asked)
-    assert len(reached) == 20
-    assert longest < 0.25
+        try:
+            async with asyncio.timeout(30):
+                await all_here.wait()
+                for number in range(5):
+                    await client.create(config_map(namespace, f"tick-{number}"))
+                    assert await answered.get() == f"tick-{number}"
+        finally:
+            let_go.set()
 
 
 async def test_fewer_threads_than_functions_run_all_of_them(

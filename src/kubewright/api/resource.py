@@ -7,8 +7,6 @@ from functools import lru_cache
 from typing import Any, NamedTuple, TypeAlias
 from urllib.parse import quote
 
-import msgspec
-
 Object: TypeAlias = dict[str, Any]
 """A Kubernetes object as JSON has it: `apiVersion`, `kind`, `metadata` and the rest."""
 
@@ -115,6 +113,9 @@ class Resource:
         Raises:
             msgspec.DecodeError: the text is no JSON object.
         """
+        # The command line loads this module for the names of things, and mostly decodes nothing.
+        import msgspec
+
         obj: Object = {"apiVersion": self.api_version, "kind": self.kind}
         obj |= msgspec.json.decode(raw, type=dict[str, Any])
         return obj

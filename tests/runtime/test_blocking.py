@@ -48,8 +48,12 @@ async def test_twenty_blocking_functions_run_at_once_and_starve_nobody(
 ) -> None:
     operator = Operator("blocker", workers=20, threads=20)
     loop, all_here, let_go = asyncio.get_running_loop(), asyncio.Event(), threading.Event()
+
+    def tell() -> None:
+        loop.call_soon_threadsafe(all_here.set)
+
     # It is passed when all twenty are here at the same time, and no sooner.
-    together = threading.Barrier(20, lambda: loop.call_soon_threadsafe(all_here.set), timeout=30)
+    together = threading.Barrier(20, tell, timeout=30)
 
     @operator.reconcile(Pool)
     def reconcile(pool: Pool, ctx: BlockingContext) -> None:

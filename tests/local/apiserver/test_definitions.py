@@ -60,6 +60,25 @@ async def test_a_definition_that_goes_ends_its_watches(call: Caller) -> None:
     deleted = await call("DELETE", f"{CRDS}/widgets.example.com")
     finalizers = deleted.body["metadata"]["finalizers"]
     assert finalizers == ["customresourcecleanup.apiextensions.k8s.io"]
+    # The objects go first: whoever watches them hears of it.
     events = await call.read(watch, 9)
-    assert events[0]["type"] == "ADDED"
-    assert len(events) < 9
+    assert [event["type"] for event in events] == ["ADDED", "DELETED"]
+
+
+async def test_a_definition_that_is_being_deleted_goes_on_with_its_watches(call: Caller) -> None:
+    await serve_widgets(call)
+    held = widget("held")
+    held["metadata"]["finalizers"] = ["example.com/hold"]
+    await call("POST", WIDGETS, held)
+    watch = await call.answer("GET", f"{WIDGETS}?watch=1")
+    await call("DELETE", f"{CRDS}/widgets.example.com")
+    events = await call.read(watch, 2)
+    assert [event["type"] for event in events] == ["ADDED", "MODIFIED"]
+    assert "deletionTimestamp" in events[1]["object"]["metadata"]
+    assert (await call("POST", WIDGETS, widget("late"))).status == 403
+
+    removed = {**events[1]["object"], "metadata": {**events[1]["object"]["metadata"]}}
+    removed["metadata"]["finalizers"] = []
+    watch = await call.answer("GET", f"{WIDGETS}?watch=1")
+    assert (await call("PUT", f"{WIDGETS}/held", removed)).status == 200
+    assert [event["type"] for event in await call.read(watch, 9)] == ["ADDED", "DELETED"]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
+from kubewright.api.conditions import is_condition_true
 from kubewright.api.errors import APIError
 from kubewright.api.resource import Object
 from kubewright.api.time import format_time
@@ -91,13 +92,16 @@ async def serve_definitions(server: Server) -> AsyncIterator[DefinitionControlle
 class DefinitionController:
     """Keeps the registry and the status of definitions in step with the stored definitions.
 
-    A definition that changes is served anew in the same turn of the event loop in which it was
-    written. Names, conditions and removal follow in `run`.
+    A definition of which the spec or the accepted names change is served anew in the same turn of
+    the event loop in which it was written. One that is being deleted is served as it was, so that
+    its watches hear of the end of each object, as those of kube-apiserver do. Names, conditions and
+    removal follow in `run`.
     """
 
     def __init__(self, server: Server) -> None:
         self._server = server
         self._served: dict[str, Any] = {}
+        self._terminating: set[str] = set()
         self._changed = asyncio.Event()
         self._lifecycle = DefinitionLifecycle(
             self._definitions,
@@ -135,6 +139,7 @@ class DefinitionController:
         if change.version.value is None:
             name = change.key.removeprefix(_PREFIX)
             self._served.pop(name, None)
+            self._terminating.discard(name)
             self._server.registry.set_custom(name, ())
         else:
             self._serve(decode_json(change.version.value))
@@ -143,14 +148,19 @@ class DefinitionController:
     def _serve(self, crd: Object) -> None:
         """Serve a definition's kinds, unless nothing that they are made of changed."""
         name, status = crd["metadata"]["name"], crd.get("status") or {}
+        if is_condition_true(crd, "Terminating"):
+            self._terminating.add(name)
+        else:
+            self._terminating.discard(name)
         essence = (
             crd["spec"],
             status.get("acceptedNames"),
-            [(c.get("type"), c.get("status")) for c in status.get("conditions") or ()],
+            is_condition_true(crd, "Established"),
         )
         if self._served.get(name) != essence:
             self._served[name] = essence
-            self._server.registry.set_custom(name, custom_kinds.custom_kinds(crd, self._webhook))
+            kinds = custom_kinds.custom_kinds(crd, self._webhook, lambda: name in self._terminating)
+            self._server.registry.set_custom(name, kinds)
 
     def _webhook(
         self, crd: Object, schemas: Mapping[str, StructuralSchema]

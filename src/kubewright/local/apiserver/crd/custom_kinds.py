@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from kubewright.api.conditions import is_condition_true
@@ -35,13 +36,18 @@ def is_established(crd: Object) -> bool:
     return is_condition_true(crd, "Established")
 
 
-def custom_kinds(crd: Object, build_webhook: BuildConverter | None = None) -> list[ServedKind]:
+def custom_kinds(
+    crd: Object,
+    build_webhook: BuildConverter | None = None,
+    is_terminating: Callable[[], bool] | None = None,
+) -> list[ServedKind]:
     """Build a `ServedKind` for each served version of an established definition.
 
-    A definition whose names are not accepted yet serves nothing. Call it again whenever the
-    definition changes: kinds are never changed in place. The definition must be valid and
+    A definition whose names are not accepted yet serves nothing. Call it again whenever what the
+    definition specifies changes: kinds are never changed in place. The definition must be valid and
     defaulted (`validate_definition`, `default_definition`). `build_webhook` is needed where its
-    conversion strategy is Webhook.
+    conversion strategy is Webhook. `is_terminating` tells at each creation whether the definition
+    is being deleted; by default as it is now.
 
     Raises:
         ValueError: it is needed and missing.
@@ -56,8 +62,10 @@ def custom_kinds(crd: Object, build_webhook: BuildConverter | None = None) -> li
         if build_webhook is None:
             raise ValueError("this definition needs someone who asks its conversion webhook")
         webhook = build_webhook(crd, structural)
+    if is_terminating is None:
+        is_terminating = partial(is_condition_true, crd, "Terminating")
     return [
-        _build_kind(crd, version, schemas[version["name"]], structural, webhook)
+        _build_kind(crd, version, schemas[version["name"]], structural, webhook, is_terminating)
         for version in versions
         if version.get("served")
     ]
@@ -78,6 +86,7 @@ def _build_kind(
     schema: Mapping[str, Any],
     structural: Mapping[str, StructuralSchema],
     webhook: VersionConverter | None,
+    is_terminating: Callable[[], bool],
 ) -> ServedKind:
     names = crd["status"]["acceptedNames"]
     resource = _resource(crd, version["name"])
@@ -91,7 +100,7 @@ def _build_kind(
         scale=scale,
         selectable=_selectable(version),
         expressions=compile_expressions(schema),
-        is_terminating=is_condition_true(crd, "Terminating"),
+        is_terminating=is_terminating,
     )
     published = build_published_schema(schema, resource.gvk)
     return ServedKind(

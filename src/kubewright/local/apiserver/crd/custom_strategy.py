@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -69,7 +69,7 @@ class VersionRules:
     scale: ScaleMapping | None = None
     selectable: Mapping[str, JSONPath] = field(default_factory=dict)
     expressions: ExpressionRules | None = None
-    is_terminating: bool = False
+    is_terminating: Callable[[], bool] = lambda: False
 
 
 class CustomStrategy:
@@ -123,7 +123,7 @@ class CustomStrategy:
         Raises:
             Forbidden: the definition of this kind is being deleted.
         """
-        if self.rules.is_terminating:
+        if self.rules.is_terminating():
             raise _refuse_creation(self.rules.resource, obj)
         if self.has_status:
             obj.pop("status", None)

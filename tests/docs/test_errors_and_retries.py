@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from kubewright.api import builtin
 from kubewright.api.conditions import find_condition
+from kubewright.api.errors import Remedy
 from kubewright.api.resource import NamespacedName, Object
+from kubewright.runtime.failure import is_fault, is_passing, remedy_of
 from kubewright.testing import Cluster, eventually
 from tests.docs.pages import run_page
 
@@ -16,6 +18,13 @@ def build_link(namespace: str, name: str, target: str) -> Object:
         "metadata": {"name": name, "namespace": namespace},
         "spec": {"target": target},
     }
+
+
+def test_what_is_not_there_yet_is_no_fault_of_the_program() -> None:
+    error = run_page("errors-and-retries.md").NotThereYet("no Service")
+    assert remedy_of(error) is Remedy.RETRY
+    assert is_passing(error)
+    assert not is_fault(error)
 
 
 async def test_what_is_raised_decides_what_happens(cluster: Cluster) -> None:
@@ -42,9 +51,7 @@ async def test_what_is_raised_decides_what_happens(cluster: Cluster) -> None:
         target = NamespacedName(namespace, "web")
         await client.create(build_link(namespace, "early", str(target)))
         early = await eventually(lambda: state_of("early"), lambda state: state["Ready"] == "False")
-        assert early["message"].startswith(
-            f"RuntimeError: there is no Service {target} yet (docs/errors-and-retries.md:"
-        )
+        assert early["message"] == f"there is no Service {target} yet"
         await client.create(
             {
                 "apiVersion": "v1",

@@ -15,15 +15,21 @@ from kubewright.api.resource import Object
 ConditionStatus: TypeAlias = Literal["True", "False", "Unknown"]
 
 READY = "Ready"
+"""The type of the condition that is true when all is as desired, and has come to rest."""
 RECONCILING = "Reconciling"
+"""The type of the condition that is true while the object is on its way."""
 STALLED = "Stalled"
+"""The type of the condition that is true when nothing will change by itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
     """One aspect of an object's state.
 
-    `reason` is a CamelCase word for programs, `message` a sentence for people.
+    `type` names the aspect, such as `Ready`; `status` is "True", "False" or "Unknown". `reason` is
+    a CamelCase word for programs, `message` a sentence for people.
+
+    Source: the API conventions, "Typical status properties".
     """
 
     type: str
@@ -39,6 +45,12 @@ def set_condition(
 
     `lastTransitionTime` becomes `now` only when the status differs from before: a message may
     change without a transition.
+
+    Arguments:
+        conditions: those of a status, as dicts.
+        condition: what takes the place of the one of its type, or comes last.
+        now: the time as the API writes it; see `kubewright.api.time.format_time`.
+        generation: becomes the condition's `observedGeneration`; None leaves it out.
     """
     before = find_condition(conditions, condition.type)
     same = before is not None and before.get("status") == condition.status
@@ -57,11 +69,14 @@ def set_condition(
 
 
 def find_condition(conditions: Sequence[Object], type: str) -> Object | None:
-    """Return the condition of a type, if there is one."""
+    """Return the one of some conditions that has a type, as it is; None where there is none."""
     return next((c for c in conditions if c.get("type") == type), None)
 
 
 def is_condition_true(obj: Object, type: str) -> bool:
-    """Tell whether an object's status has a condition with status "True"."""
+    """Tell whether an object's status has a condition of a type with status "True".
+
+    An object without a status, or without that condition, has not.
+    """
     condition = find_condition((obj.get("status") or {}).get("conditions") or (), type)
     return condition is not None and condition.get("status") == "True"

@@ -78,7 +78,11 @@ class Status(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """Where `kubectl scale` and autoscalers find the replicas: dotted paths into the object."""
+    """Where `kubectl scale` and autoscalers find the replicas: dotted paths into the object.
+
+    `spec` leads to the wanted number, `status` to the present one, and `selector` to the text that
+    selects the pods, which autoscalers need; None where the status has no such field.
+    """
 
     spec: str = "spec.replicas"
     status: str = "status.replicas"
@@ -87,7 +91,11 @@ class Scale:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of `kubectl get`; without a type, that of the schema at `path` is taken."""
+    """A column of `kubectl get`; without a type, that of the schema at `path` is taken.
+
+    `name` is its head, `path` leads to the field with dots, and `ready` stands for the condition. A
+    `priority` above 0 shows the column with `-o wide` only; `description` says what it holds.
+    """
 
     name: str
     path: str
@@ -120,6 +128,9 @@ class CustomResource(Generic[SpecT, StatusT]):
 
     The docstring becomes the schema's description. Building the class builds the structural schema:
     a model that has none fails here, at import, with the field's path.
+
+    An instance has `metadata`, `spec` and `status`; without a status it has that of the model's
+    defaults. Fields that the models do not know are kept by the API server, not by the instance.
 
     Class arguments:
         group, version: where the kind is served.

@@ -158,7 +158,9 @@ class StatusDetails:
 class APIError(KubewrightError):
     """An API server refused a request with a Status.
 
-    `details` is None where the server sends none; an empty one is written as `{}`.
+    `code` is the HTTP status, `reason` Kubernetes' word for it, such as `NotFound`, and `message`
+    the server's sentence. Each reason has a class of its own; catch that, or ask `remedy` what may
+    be done next. `details` is None where the server sends none; an empty one is written as `{}`.
     """
 
     message: str

@@ -81,6 +81,14 @@ def build_owner_reference(
     """Build the reference that makes `owner` the owner of another object.
 
     The owner must come from the API server: a reference without its `uid` owns nothing.
+
+    Arguments:
+        owner: the object; both must be in one namespace, or the owner belong to the cluster.
+        controller: whether it is the one that manages the other object; an object has one at most.
+        block_owner_deletion: whether a foreground deletion of the owner waits for the object.
+
+    Raises:
+        KeyError: the owner has no name or `uid`: it was not read from the API server.
     """
     metadata = owner["metadata"]
     return {

@@ -21,6 +21,10 @@ class Quantity:
 
     Two quantities are equal when their amounts are: `Quantity("1000m") == Quantity("1")`. `str`
     gives the canonical form: no fraction, the largest suffix of the family it was written in.
+    `value` is the amount as an exact Decimal. What is finer than a nano is rounded away from zero.
+
+    Raises:
+        ValueError: the text is no quantity, such as `1.5 GB`; the message has the pattern.
     """
 
     __slots__ = ("_family", "value")

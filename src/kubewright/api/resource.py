@@ -39,7 +39,10 @@ class GroupKind(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class GroupVersionKind:
-    """A kind in one version of its API group; the core group is `""`."""
+    """A kind in one version of its API group; the core group is `""`.
+
+    `str` writes it as error messages of Kubernetes do: `apps/v1, Kind=Deployment`.
+    """
 
     group: str
     version: str
@@ -47,7 +50,7 @@ class GroupVersionKind:
 
     @classmethod
     def parse(cls, api_version: str, kind: str) -> GroupVersionKind:
-        """Split an `apiVersion` such as `apps/v1` or `v1`."""
+        """Build a kind from `api_version`, such as `apps/v1` or `v1`, and its name."""
         return _parse_gvk(api_version, kind)
 
     @classmethod
@@ -84,6 +87,7 @@ class Resource:
     in namespaces; the others belong to the whole cluster.
 
     It serves where a kind is asked for, as a custom resource class does: its objects are dicts.
+    `group` is empty for the core group, and `version` is without it: `v1`.
     """
 
     group: str

@@ -29,7 +29,9 @@ class Cache:
     """Keep stores of an API server's objects.
 
     With `namespaces`, a store of a namespaced resource that is asked for without a namespace holds
-    those namespaces only, each fed by its own reflector: what a namespaced Role allows.
+    those namespaces only, each fed by its own reflector: what a namespaced Role allows. With
+    `watch_list`, the first state comes as a stream where the server can (KEP-3157); without it, and
+    else, as a list in pages.
 
     Flow: register stores with `store`, then `run`. A store registered later starts at once.
     """

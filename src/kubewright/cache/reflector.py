@@ -76,6 +76,13 @@ class Reflector:
     Guarantees: the store never skips a change without such a replacement. No answer of the server
     and no broken connection ends the reflector; it tries again after 0.8 s doubling to 30 s.
 
+    Arguments:
+        client: asks the server.
+        store: what it feeds; `namespace` is the scope of it that it feeds.
+        page_size: how many objects a page of a list has.
+        watch_list: whether to try a stream of initial events.
+        transform: what is kept of an object; see `Cache.store`.
+
     Attributes:
         failure: why the reflector is behind, None while it follows the server.
         failing_since: since when it is, in the clock's monotonic seconds; None while it follows.

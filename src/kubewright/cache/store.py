@@ -42,9 +42,10 @@ class Store:
     after the store has the newer one. An event older than the store's version changes nothing. An
     object deleted and made again under its name is a DELETED and an ADDED.
 
-    A store has one *scope* for each reflector that feeds it: a namespace, or all of them (""). It
-    is `synced` when each scope has been listed once. Use it from one event loop only; no method
-    but the waiting ones suspends, so what is read between two awaits fits together.
+    A store has one *scope* for each reflector that feeds it: a namespace, or all of them ("").
+    `scopes` names them; the store is `synced` when each has been listed once. Use it from one event
+    loop only; no method but the waiting ones suspends, so what is read between two awaits fits
+    together.
     """
 
     def __init__(
@@ -85,13 +86,13 @@ class Store:
         await self._synced.wait()
 
     def get(self, key: NamespacedName) -> Entry | None:
-        """Return the object of a key, if there is one."""
+        """Return the entry of a key, if there is one; it is never changed, only replaced."""
         return self._entries.get(key)
 
     def list(
         self, *, namespace: str | None = None, labels: Mapping[str, str] | None = None
     ) -> Entries:
-        """Return the objects of a namespace, or of all, that have all of the labels."""
+        """Return the entries of a namespace, or of all, that have all of the labels; unordered."""
         if namespace:
             entries = self._indexes[_NAMESPACE].find(namespace)
         else:
@@ -122,7 +123,7 @@ class Store:
         return self._indexes[name].find(value)
 
     def owned_by(self, uid: str) -> Entries:
-        """Return the objects that name an owner of this uid."""
+        """Return the entries that name an owner of this uid, as controller or not, in no order."""
         return self._indexes[_OWNER].find(uid)
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
@@ -167,7 +168,7 @@ class Store:
         scope: str = ALL_NAMESPACES,
         trust_versions: bool = True,
     ) -> None:
-        """Make the server's list the content of a scope; what is not in it was deleted.
+        """Make the server's list, `items`, the content of a scope; what is not in it was deleted.
 
         The list wins also over newer entries: a server restored from a backup goes back in time.
         Without `trust_versions`, an entry of the same version is replaced too: that server gives

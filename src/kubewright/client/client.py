@@ -41,6 +41,18 @@ class Client:
     its instances. Every method raises an APIError of the class that the server's answer means, or
     TransportError where no answer came. Where the server answers 429 or 503 and says when to come
     back, the client does so: at most five times and ten seconds in all; then the error is raised.
+    Any other request is sent once: after a TransportError nobody knows whether a write happened.
+
+    Arguments:
+        transport: carries the requests; `connect` builds one from a `KubeConfig`.
+        field_manager: who owns the fields that are written, unless a call says otherwise.
+        user_agent: how the client names itself; by default program, version and platform.
+        clock: what it waits by.
+        max_in_flight: how many of its requests are under way at once; others wait. Watches do not
+            count.
+
+    Attributes:
+        mapper: finds the `Resource` of an object by its apiVersion and kind.
     """
 
     def __init__(
@@ -118,7 +130,11 @@ class Client:
         subresource: str | None = None,
         query: Query = (),
     ) -> bytes:
-        """Read one object's JSON text, or the body of a subresource such as `log`."""
+        """Read one object's JSON text, or the body of a subresource such as `log`.
+
+        Raises:
+            NotFound: there is no such object.
+        """
         path = requests.build_path(resource, name, namespace=namespace, subresource=subresource)
         return await self._send(Request("GET", path, query))
 
@@ -153,7 +169,11 @@ class Client:
     ) -> Any:
         """Read all objects of a kind that selectors choose, in pages of `limit`.
 
-        Without a namespace, a namespaced kind is read from all namespaces.
+        Without a namespace, a namespaced kind is read from all namespaces. What is returned is
+        consistent at one resource version; see `list_raw`.
+
+        Raises:
+            DecodeError: an object does not fit the class; `list_raw` gets them all the same.
         """
         resource, decode = _decoder_of(kind)
         whole = await self.list_raw(
@@ -170,7 +190,7 @@ class Client:
         fields: Selector | None = None,
         limit: int = PAGE_SIZE,
     ) -> Page:
-        """Read all objects as one page, consistent at one resource version.
+        """Read all objects, in pages of `limit`, as one page consistent at one resource version.
 
         Where the version of the first page expires before the last one is read, everything is read
         again in one answer, as the API asks.
@@ -201,7 +221,7 @@ class Client:
         limit: int = PAGE_SIZE,
         resource_version: str | None = None,
     ) -> AsyncIterator[Page]:
-        """Read a list page by page; all pages are of one resource version.
+        """Read a list in pages of `limit` objects; all pages are of one resource version.
 
         Without a `resource_version` the newest state is read; "0" accepts any cached one.
 
@@ -225,7 +245,10 @@ class Client:
                 return
 
     async def read_version(self, resource: Resource, *, namespace: str | None = None) -> str:
-        """Read the resource version that the objects of a kind are at, without the objects."""
+        """Read the resource version that the objects of a kind are at, without the objects.
+
+        It is that of the API server's newest state, not of a cache.
+        """
         request = requests.build_list(resource, namespace=namespace, limit=1)
         return decode_page(await self._send(request))[0].resource_version
 
@@ -243,7 +266,9 @@ class Client:
         """Open a watch for the changes after a resource version.
 
         The iterator ends when the server closes the watch, at the latest after `timeout`: that is
-        normal, go on with the last version seen. BOOKMARK events carry only that version.
+        normal, go on with the last version seen. BOOKMARK events carry only that version. With
+        `send_initial_events` the present state comes first, as ADDED events and a BOOKMARK that
+        ends them (KEP-3157); servers that cannot do that refuse it, or send none.
 
         Raises:
             Expired: the version is too old (as an answer or as an event): list again.
@@ -359,6 +384,8 @@ class Client:
     ) -> Any:
         """Change parts of an object; a resource version inside the patch guards it.
 
+        `type` says how `patch` is read: a JSON patch is a list of operations, the others are dicts.
+
         Raises:
             Conflict: the patch names a resource version that is no longer the newest.
             Invalid: a JSON patch does not fit, or its test fails.
@@ -381,9 +408,11 @@ class Client:
     ) -> Object:
         """Apply the fields of `obj` on the server; fields applied before and left out now go.
 
-        `obj` holds only what the manager wants to own, with apiVersion, kind and name.
+        `obj` holds only what the manager wants to own, with apiVersion, kind and name. An object
+        that does not exist is created. With `force`, fields that others own are taken over.
 
         Raises:
+            Invalid: the object that results breaks a rule of its kind.
             Conflict: without `force`, another manager owns a field and wants another value.
         """
         resource = await self.mapper.resource_of(obj)
@@ -410,6 +439,17 @@ class Client:
     ) -> None:
         """Delete an object; with finalizers or a grace period it lives on for a while.
 
+        Arguments:
+            kind: what it is; the others name it.
+            name: its name.
+            namespace: its namespace.
+            uid: delete only the object that has it.
+            resource_version: delete the object only as it was at this version.
+            propagation: what becomes of its dependents: `Background` deletes them after it,
+                `Foreground` before it, `Orphan` leaves them.
+            grace_period_seconds: how long a pod may take to end; None is as the object says, 0 is
+                at once.
+
         Raises:
             NotFound: there is no such object.
             Conflict: the object is not the one of `uid` or `resource_version`.
@@ -433,7 +473,10 @@ class Client:
         body: Object | None = None,
         content_type: str = requests.JSON,
     ) -> bytes:
-        """Send any other request and return the body of the answer."""
+        """Send any other request and return the body of the answer.
+
+        `body` is sent as JSON, named as `content_type`; None sends none.
+        """
         encoded = b"" if body is None else msgspec.json.encode(body)
         return await self._send(
             Request(method, path, query, encoded, content_type if encoded else "")

@@ -23,7 +23,22 @@ def connect(
     clock: Clock | None = None,
     max_in_flight: int = MAX_IN_FLIGHT,
 ) -> Client:
-    """Build a client for a configuration; it connects at its first request. Close it at the end."""
+    """Build a client for a configuration; it connects at its first request. Close it at the end.
+
+        async with connect(KubeConfig.load()) as client:
+            pods = await client.list(builtin.POD, namespace="default")
+
+    Arguments:
+        config: which API server, and who asks; see `KubeConfig.load`.
+        field_manager: who owns the fields that the client writes.
+        user_agent: how the client names itself; by default program, version and platform.
+        clock: what the client waits by.
+        max_in_flight: how many of its requests are under way at once; others wait. Watches do not
+            count.
+
+    Credentials and certificates are read at the first request, which raises ConfigurationError
+    where they cannot be.
+    """
     clock = clock or SystemClock()
     transport = HTTPTransport(
         config.server,

@@ -34,6 +34,14 @@ class HTTPTransport:
 
     Answers are not compressed: between an operator and its API server, bytes cost less than
     processor time. Use it from one event loop; it connects at the first request.
+
+    Arguments:
+        server: the URL of the API server; a path in it goes before every other.
+        tls: what to trust, and the client's certificate; files are read again when they change.
+        credentials: what each request is signed with, and how that is renewed.
+        impersonation: whom to act as.
+        proxy: the URL of an HTTP proxy.
+        request_timeout: seconds.
     """
 
     def __init__(
@@ -70,7 +78,11 @@ class HTTPTransport:
         headers: Mapping[str, str] = NO_HEADERS,
         body: bytes = b"",
     ) -> Response:
-        """Send a request and wait for the whole answer."""
+        """Send a request and wait for the whole answer.
+
+        Raises:
+            TransportError: no whole answer came; the server may have acted all the same.
+        """
         connection: HTTPConnection | None = None
         try:
             async with asyncio.timeout(self._request_timeout):
@@ -95,7 +107,11 @@ class HTTPTransport:
         headers: Mapping[str, str] = NO_HEADERS,
         body: bytes = b"",
     ) -> AsyncGenerator[Stream]:
-        """Send a request whose answer is read while it comes; leaving the context abandons it."""
+        """Send a request whose answer is read while it comes; leaving the context abandons it.
+
+        Raises:
+            TransportError: no answer came; or later, from its chunks, it broke off.
+        """
         try:
             connection, certificate = await self._open(method, path, query, headers, body)
         except TransportError as error:

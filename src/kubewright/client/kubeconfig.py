@@ -39,7 +39,12 @@ class User:
 
 @dataclass(frozen=True, slots=True)
 class KubeConfig:
-    """Which API server, how to verify it, who asks, and in which namespace by default."""
+    """Which API server, how to verify it, who asks, and in which namespace by default.
+
+    `load` finds it as kubectl does. `server` is a URL; `tls` holds the authorities to trust and
+    the client's certificate, `user` the credentials and whom to impersonate. `proxy` is the URL of
+    an HTTP proxy. `context` is the name of the kubeconfig's context; empty in a cluster.
+    """
 
     server: str
     namespace: str = "default"

@@ -38,7 +38,7 @@ class Page(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ObjectList(Generic[T]):
-    """All objects that a list answered, and the version that they were read at."""
+    """All objects that a list answered: the `items`, and the version that they were read at."""
 
     items: list[T]
     resource_version: str

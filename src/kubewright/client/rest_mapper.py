@@ -20,7 +20,8 @@ class RESTMapper:
     """Find the resource that serves a kind.
 
     What was found once is kept. A kind that is not known makes the mapper discover its group and
-    version afresh, so a CRD installed meanwhile is found.
+    version afresh, so a CRD installed meanwhile is found. `fetch` gets the body of a path from the
+    API server; `known` are the resources that need no discovery, by default the built-in ones.
     """
 
     def __init__(

@@ -69,6 +69,12 @@ class Attempt:
     it while it lasts. Everything in it is small, text or numbers: it may be kept. Triggers, steps
     and what is wanted are noted where the manager's observer is `detailed`.
 
+    Arguments:
+        controller: the name of the controller.
+        resource: the kind of the object; `key` is its name.
+        started: when the attempt began.
+        ids: where the random bits of its `id` come from.
+
     Attributes:
         started: when it began, in the controller's monotonic seconds.
         waited: seconds until the stores had seen what the object's last reconcile wrote; None where

@@ -126,16 +126,27 @@ class BlockingContext:
         key: NamespacedName,
         *,
         uid: str | None = None,
+        resource_version: str | None = None,
         grace_period_seconds: int | None = None,
     ) -> None:
         """Delete an object; see `Context.delete`."""
-        delete = self.context.delete
-        self.wait(delete(resource, key, uid=uid, grace_period_seconds=grace_period_seconds))
+        deletion = self.context.delete(
+            resource,
+            key,
+            uid=uid,
+            resource_version=resource_version,
+            grace_period_seconds=grace_period_seconds,
+        )
+        self.wait(deletion)
 
     def event(
         self, regarding: Object, type: EventType, reason: str, note: str, *, action: str = ""
     ) -> None:
-        """Record an Event; see `EventRecorder.event`."""
+        """Record an Event about an object, `regarding`.
+
+        `type` is `Normal` or `Warning`, `reason` a CamelCase word for programs, `note` a sentence
+        for people, and `action` what was done or tried; see `EventRecorder.event`.
+        """
         record = self.context.recorder.event
         self.wait(_call(record, regarding, type, reason, note, action=action))
 

@@ -19,6 +19,9 @@ def find_nothing(resource: Resource, labels: Mapping[str, str]) -> list[Object]:
 class Children:
     """The desired children as they are now, with those just written; missing ones are left out.
 
+    To test a status function, build one from `objects`: `Children([deployment])`. It is iterable,
+    in the order in which the children were yielded.
+
     `find` reads further kinds, which the operator must name in `reads` or `watches`.
     """
 

@@ -53,6 +53,13 @@ class Context:
     `reads`: no request is sent. Writes go to the API server and are remembered: the next reconcile
     of the same key begins when the stores have seen them (5 s at most), so that it cannot act on a
     state from before. Write through these methods rather than through `client`.
+
+    Every write raises what the client raises. Let it through: the controller knows what each error
+    means, and looks at the object again. What is read is a fresh copy: change it as you like.
+
+    `recorder` records Events, `clock` and `random` are those of the manager: a function that takes
+    time and chance from them can be tested. `cache` and `stores` are what `get` and `list` read,
+    and `expectations` what the writes are remembered in.
     """
 
     client: Client
@@ -88,16 +95,29 @@ class Context:
         """Read an object from its store: a fresh copy, or None when it does not exist.
 
         Without a key, the key of the request is meant.
+
+        Raises:
+            ConfigurationError: the controller does not watch the kind.
         """
         entry = self.store(resource).get(key or self.request)
         return None if entry is None else entry.object()
 
     async def create(self, obj: Object) -> Object:
-        """Create an object and return it as the server stored it."""
+        """Create an object and return it as the server stored it.
+
+        Raises:
+            AlreadyExists: an object of its name is there.
+            Invalid: it breaks a rule of its kind.
+        """
         return await self._write(obj, self.client.create(obj))
 
     async def replace(self, obj: Object, *, subresource: str | None = None) -> Object:
-        """Replace an object (PUT): refused with Conflict when its resourceVersion is old."""
+        """Replace an object whole (PUT), as long as it is at the resourceVersion of `obj`.
+
+        Raises:
+            Conflict: it is at another one: somebody changed it.
+            NotFound: it is gone.
+        """
         return await self._write(obj, self.client.replace(obj, subresource=subresource))
 
     async def apply(
@@ -108,7 +128,15 @@ class Context:
         subresource: str | None = None,
         field_manager: str | None = None,
     ) -> Object:
-        """Apply an object server-side, by default with the context's field manager."""
+        """Apply an object server-side, by default with the context's field manager.
+
+        The fields of `obj` become the manager's; those that it applied before and leaves out go.
+        With `force`, fields of others are taken over.
+
+        Raises:
+            Conflict: without `force`, another manager owns a field and wants another value.
+            Invalid: the object that results breaks a rule of its kind.
+        """
         request = self.client.apply(
             obj,
             force=force,
@@ -126,7 +154,14 @@ class Context:
         type: PatchType = PatchType.MERGE,
         subresource: str | None = None,
     ) -> Object:
-        """Patch an object and return it as the server stored it."""
+        """Patch an object and return it as the server stored it.
+
+        `type` says how `patch` is read; by default it is a merge patch, a dict.
+
+        Raises:
+            NotFound: it does not exist.
+            Conflict: the patch has a resourceVersion that the object has no more.
+        """
         target: Object = {
             "apiVersion": resource.api_version,
             "kind": resource.kind,
@@ -151,9 +186,10 @@ class Context:
         resource_version: str | None = None,
         grace_period_seconds: int | None = None,
     ) -> None:
-        """Delete an object in the background; with a UID, only that very object.
+        """Delete an object, and its dependents after it; with a UID, only that very object.
 
-        With a resource version, only while it is unchanged.
+        With a resource version, only while it is unchanged. `grace_period_seconds` is how long a
+        pod may take to end; by default as it says itself.
 
         Raises:
             NotFound: it does not exist.
@@ -184,7 +220,11 @@ class Context:
         labels: Mapping[str, str] | None = None,
         owner: str | None = None,
     ) -> list[Object]:
-        """Read objects from their store, as fresh copies; `owner` is the UID of an owner."""
+        """Read objects from their store, as fresh copies; `owner` is the UID of an owner.
+
+        Raises:
+            ConfigurationError: the controller does not watch the kind.
+        """
         store = self.store(resource)
         if owner is None:
             return [entry.object() for entry in store.list(namespace=namespace, labels=labels)]

@@ -46,6 +46,7 @@ from kubewright.runtime.watch import (
 )
 
 Reconcile: TypeAlias = Callable[[NamespacedName, Context], Awaitable[Result | None]]
+"""What a controller calls with the key of an object; see `Controller` for how it says it failed."""
 Stalled: TypeAlias = Callable[[NamespacedName, Context, BaseException], Awaitable[None]]
 
 STALLED_AFTER = 10
@@ -78,6 +79,9 @@ class Controller:
     An object that has failed ten times in a row is stalled: `stalled` is awaited once, and it is
     tried again every 1000 s, or sooner when it changes. What heals by itself, such as an API server
     that is away, goes on doubling: an outage of ten seconds must not cost a quarter of an hour.
+
+    `workers` is how many objects are in work at once; a manager may say otherwise. `name` is the
+    label of metrics and logs, and `field_manager` that of what its context applies.
     """
 
     def __init__(
@@ -117,7 +121,11 @@ class Controller:
         self._attached: _Attached | None = None
 
     def attach(self, environment: Environment) -> None:
-        """Register stores and listeners; a manager calls it once, before its cache runs."""
+        """Register stores and listeners; a manager calls it once, before its cache runs.
+
+        Raises:
+            RuntimeError: another manager has called it.
+        """
         if self._attached is not None:
             raise RuntimeError(f"controller {self.name} was given to a manager already")
         cache = environment.cache
@@ -145,7 +153,7 @@ class Controller:
         return self._state.queue
 
     def enqueue(self, key: NamespacedName, *, after: timedelta = timedelta()) -> None:
-        """Ask for a reconcile of a key, from outside any reconcile."""
+        """Ask for a reconcile of a key, at once or `after` a while, from outside any reconcile."""
         self._state.note(key, "asked")
         if after:
             self.queue.add_after(key, after.total_seconds())

@@ -61,7 +61,10 @@ there is no reason of its own for it."""
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step of a plan: `obj` is what to apply, `live` what is there."""
+    """One step of a plan: the `action`, the child that it is about, and the `reason` in words.
+
+    `obj` is what to apply, `live` what is there; None where nothing is.
+    """
 
     action: Action
     kind: ChildKind

@@ -51,8 +51,14 @@ class EventRecorder:
     ) -> None:
         """Record that something happened to an object, or to the part of it at `field_path`.
 
-        `reason` is a CamelCase word for programs, `note` a sentence for people (1 kB at most),
-        `action` what the component did or tried, by default the reason.
+        Arguments:
+            regarding: the object, with apiVersion, kind and metadata.
+            type: `Normal`, or `Warning` for what somebody should look at.
+            reason: a CamelCase word for programs.
+            note: a sentence for people, 1 kB at most.
+            action: what the component did or tried, by default the reason.
+            related: another object that has a part in it.
+            field_path: the part, such as `spec.containers{main}`.
         """
         self._record(
             Occurrence(

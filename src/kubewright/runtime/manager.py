@@ -56,7 +56,14 @@ class Manager:
     What does not need the leadership starts before the caches and ends after them: a webhook, for
     one, may be what lets the API server list an object.
 
+        manager = Manager(client)
+        operator.add_to(manager)
+        await manager.run()
+
     Arguments:
+        client: asks the API server, for the caches too.
+        clock: what everything waits by.
+        random: where jitter comes from.
         namespaces: what the caches hold; by default all namespaces.
         grace_period: how long workers may finish what they do when the manager stops.
         leader_election: which Lease decides; by default nobody is asked.

@@ -19,7 +19,7 @@ class ControllerObserver(Protocol):
     """
 
     def added(self, key: Hashable, priority: int, now: float) -> None:
-        """A key became ready, or a ready one more urgent."""
+        """A key became ready with a `Priority`, or a ready one more urgent."""
         ...
 
     def taken(self, key: Hashable, now: float) -> None:
@@ -60,11 +60,14 @@ class Observer(Protocol):
         ...
 
     def controller(self, name: str, workers: int) -> ControllerObserver:
-        """Return what hears of a controller; called once for each, before it runs."""
+        """Return what hears of a controller with so many workers; called once, before it runs."""
         ...
 
     def leading(self, lease: str, *, is_leading: bool) -> None:
-        """This process began or ceased to lead; also told when it begins to stand by."""
+        """This process began or ceased to lead, by a Lease; also told when it begins to stand by.
+
+        `is_leading` says which; `lease` is the name of the Lease.
+        """
         ...
 
     def renewed_slowly(self, lease: str) -> None:

@@ -139,6 +139,15 @@ class Operator:
 
         It raises to say how it failed (see `Controller`), and may return a `Result` to be called
         again. It must be able to run any number of times.
+
+        Arguments:
+            kind: as for `desired`.
+            owns: further kinds of objects that belong to an object of this kind and wake it.
+            reads: kinds that the function reads by `ctx.get` and `ctx.list`; a `Read` holds a part.
+            watches: further objects whose changes wake objects of this kind.
+
+        Raises:
+            ConfigurationError: the kind has one already.
         """
         managed = self._managed(kind)
         managed.own(owns)
@@ -164,6 +173,14 @@ class Operator:
         The conditions Ready, Reconciling and Stalled and `observedGeneration` are added to it; of a
         `Resource`, the status is what the function returns and nothing else. Do not put in it what
         changes by itself, such as the time: each change is a write.
+
+        Arguments:
+            kind: as for `desired`.
+            reads: kinds that the function finds by `children.find`; a `Read` holds a part.
+            watches: the same, of kinds whose changes also wake objects of this kind.
+
+        Raises:
+            ConfigurationError: the function is async, or the kind has one already.
         """
         return self._register(self._managed(kind), "status", reads, watches)
 
@@ -200,7 +217,7 @@ class Operator:
     def convert(
         self, source: CustomKind[C], target: CustomKind[U]
     ) -> Callable[[Callable[[C], U]], Callable[[C], U]]:
-        """Register how to make an object of one version from that of another.
+        """Register how to make an object of the version `target` from that of `source`.
 
         Of a kind with several versions, each has its own class; one of them is stored, the others
         say `storage=False`. Choose one as the hub and register both ways between it and each other
@@ -290,7 +307,11 @@ class Operator:
         return [self._build_controller(managed, threads) for managed in self._reconciled()]
 
     def add_to(self, manager: Manager) -> None:
-        """Give the controllers to a manager."""
+        """Give the controllers to a manager, before it runs.
+
+        Raises:
+            ConfigurationError: two versions of one kind have functions for a controller.
+        """
         for resource in {**self._versions, **self._kinds}:
             # The class knows where it is served: no discovery is needed to write its objects.
             manager.client.mapper.add(resource)

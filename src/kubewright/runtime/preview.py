@@ -29,7 +29,7 @@ class PlannedChange:
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """What would become of the children of one object, or why nothing would."""
+    """What would become of the children of one object: the `changes`, or why there are none."""
 
     resource: Resource
     key: NamespacedName
@@ -56,7 +56,8 @@ async def preview_operator(
     """Plan for every object of an operator what its next reconcile would do with the children.
 
     Nothing is written: the API server is asked what it would make of each change (dry run), with
-    its defaults and webhooks. What `reconcile` and `finalize` do cannot be foreseen.
+    its defaults and webhooks. What `reconcile` and `finalize` do cannot be foreseen. `select` gets
+    the resource and the key of an object and tells whether it is meant; by default all are.
 
     Raises:
         ConfigurationError: a kind is not served.

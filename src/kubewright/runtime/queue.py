@@ -260,6 +260,10 @@ class KeyQueue(Generic[K]):
 class WorkQueue(Generic[K]):
     """Let workers wait for keys. All time passes on the injected clock.
 
+    A key waits at most once and is in work at most once; the most urgent goes first, groups take
+    turns, and what has waited for 5 s gets every fifth turn. `group` puts a key into its group;
+    by default all are in one.
+
     `run` must run for delayed keys to become ready. `shut_down` ends `get` for every worker; what
     still waits is not worked on: state is level-triggered, so the next start finds it again.
     """
@@ -290,13 +294,13 @@ class WorkQueue(Generic[K]):
         return self._keys.delayed
 
     def add(self, key: K, priority: Priority = Priority.HIGH) -> None:
-        """Ask for work on a key as soon as a worker is free."""
+        """Ask for work on a key as soon as a worker is free; its highest priority counts."""
         self._keys.add(key, self._clock.monotonic(), priority)
         self._set_timer()
         self._dispatch()
 
     def add_after(self, key: K, seconds: float, priority: Priority = Priority.HIGH) -> None:
-        """Ask for work on a key later."""
+        """Ask for work on a key in some seconds, with a priority, unless it is worked on before."""
         self._keys.add_after(key, seconds, self._clock.monotonic(), priority)
         self._set_timer()
 

@@ -25,7 +25,7 @@ class Progress(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Readiness:
-    """The progress of an object and, unless it is current, what it waits for."""
+    """The progress of an object and, unless it is current, a `message`: what it waits for."""
 
     progress: Progress
     message: str = ""

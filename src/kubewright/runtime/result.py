@@ -18,6 +18,11 @@ class Result:
 
     `priority` is how urgent the object is when the wait is over. A look that may wait, such as
     measuring a backup's age, takes `Priority.LOW`: thousands of them then delay no user.
+
+    A wait is not kept: a new process looks at every object when it starts.
+
+    Raises:
+        TypeError: `after` is a number: say of what, such as `timedelta(seconds=30)`.
     """
 
     after: timedelta | None = None

@@ -23,7 +23,7 @@ _HIGHEST_PORT = 65535
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What an endpoint answers."""
+    """What an endpoint answers: an HTTP `status`, and a `text` of a `content_type`."""
 
     status: int
     text: str
@@ -36,7 +36,7 @@ QueryEndpoint: TypeAlias = Callable[[Mapping[str, str]], Answer]
 
 @dataclass(frozen=True, slots=True)
 class BindAddress:
-    """Where to listen: `:8080` means all interfaces; port 0 means any free one."""
+    """Where to listen: an empty `host` means all interfaces, `port` 0 any free one."""
 
     host: str
     port: int
@@ -46,7 +46,7 @@ class BindAddress:
 
     @classmethod
     def parse(cls, text: str, flag: str) -> Self | None:
-        """Read an address as Go writes it; None for `0`, which means not to listen.
+        """Read an address from a text as Go writes it; None for `0`, which means not to listen.
 
         Raises:
             ConfigurationError: it is not an address; the message names the flag.

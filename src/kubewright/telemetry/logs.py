@@ -28,6 +28,11 @@ def configure_logging(
 
     It replaces the handlers of the root logger. Lines that are logged during a reconcile, whoever
     logs them, have the fields controller, group, kind, namespace, name and reconcileID.
+
+    Arguments:
+        format: `text` for people, `json` for machines.
+        level: the lowest level that is logged, such as `logging.DEBUG`.
+        stream: where the lines go.
     """
     handler = logging.StreamHandler(sys.stderr if stream is None else stream)
     handler.setFormatter(JSONFormatter() if format == "json" else TextFormatter())

@@ -19,6 +19,7 @@ class Call:
     Attributes:
         verb: as RBAC names it: `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`,
             `deletecollection`; the method in lower case where the path is no resource's.
+        group: the API group; empty for the core group.
         resource: the plural with its subresource, such as `pods` or `deployments/status`; empty
             where the path is no resource's, such as `/version`.
         headers: what the client sent; see `header`.

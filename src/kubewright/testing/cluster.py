@@ -30,6 +30,12 @@ _GRACE = timedelta(seconds=5)
 class Cluster:
     """An API server and its test's place on it.
 
+    The fixtures `cluster` and `real_cluster` lend one; `transport` brings requests to its server.
+
+        async with cluster.run(operator):
+            await cluster.client.create(obj)
+            await eventually(lambda: cluster.client.get(Memcached, "pool", namespace="default"))
+
     Attributes:
         client: talks to the server directly, as the administrator; no fault hits it.
         faults: hit everything that `run`, `connect` and `listen` bring to the server.
@@ -51,7 +57,12 @@ class Cluster:
         return Client(FaultyTransport(self._transport, faults or self.faults))
 
     async def install(self, *operators: Operator) -> None:
-        """Install the CRDs of operators and wait until they are served."""
+        """Install the CRDs of operators and wait until they are served; `run` does it too.
+
+        Raises:
+            Timeout: one is not served in time.
+            APIError: the server refuses one.
+        """
         for operator in operators:
             await operator.ensure_crds(self.client)
 

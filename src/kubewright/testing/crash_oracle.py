@@ -35,6 +35,8 @@ class CrashPoint:
     """One run: the operator was killed at its n-th call, and a new one went on.
 
     Attributes:
+        number: which call it was, counted from 1.
+        after_commit: whether the server had carried it out.
         call: the fatal request; None where the run ended before its n-th call.
         differences: from the end state of the undisturbed run, in sentences.
         orphans: objects that nobody owns any more.
@@ -61,7 +63,13 @@ class CrashPoint:
 
 @dataclass(frozen=True, slots=True)
 class CrashReport:
-    """All runs, and the undisturbed one that they are compared with."""
+    """All runs, and the undisturbed one that they are compared with.
+
+    Attributes:
+        calls: what the undisturbed operator asked the API server.
+        end_state: what its run led to.
+        points: the killed runs, two for each call.
+    """
 
     calls: tuple[Call, ...]
     end_state: EndState

@@ -20,7 +20,7 @@ from kubewright.testing.traffic import Traffic
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A fault that was applied: what it did, to which request."""
+    """A fault that was applied: its `effect` in words, and the `call` that it hit."""
 
     effect: str
     call: Call
@@ -48,7 +48,9 @@ class Faults:
     """The rules in force, what they hit, and what passed.
 
     Every method that makes a rule takes a `verb` and a `target` (see `Match`) and, as keywords,
-    which of the matching requests it hits (see `Which`); `seed` decides where chance does.
+    which of the matching requests it hits (see `Which`); by default the next one. It returns the
+    `Rule`, which tells its `hits`, waits for them and can be lifted. `seed` decides where chance
+    does.
 
     All rules count all requests. Of those that are due, the first made decides how the request
     ends; holds and delays add up. Use it from one event loop.
@@ -81,7 +83,8 @@ class Faults:
     ) -> Rule:
         """Answer requests with an error in the server's place.
 
-        `reason` follows the code where it is not given: 409 is Conflict, 410 Expired.
+        `code` is the HTTP status. `reason` follows it where it is not given: 409 is Conflict, 410
+        Expired. `message` is what the error says.
         `retry_after` is the header's value in seconds; a kubewright client repeats a 429 or 503
         that carries it by itself, and each repetition counts.
         """
@@ -104,7 +107,7 @@ class Faults:
     def delay(
         self, verb: str = "*", target: Target = "*", *, by: float, **which: Unpack[Which]
     ) -> Rule:
-        """Keep answers back by so many seconds; the server has acted long before."""
+        """Keep answers back `by` so many seconds; the server has acted long before."""
         return self.add(Delay(by), verb, target, **which)
 
     def hold(self, verb: str = "*", target: Target = "*", **which: Unpack[Which]) -> Rule:
@@ -123,7 +126,10 @@ class Faults:
         retry_after: int | None = None,
         **which: Unpack[Which],
     ) -> Rule:
-        """Answer 503 for some `seconds`, or until the rule is lifted. Open watches go on."""
+        """Answer 503 for some `seconds`, or until the rule is lifted. Open watches go on.
+
+        With `retry_after`, in seconds, a client repeats its request by itself.
+        """
         which.setdefault("times", None)
         return self.fail(verb, target, code=503, retry_after=retry_after, **which)
 
@@ -141,7 +147,10 @@ class Faults:
         return self.fail("list", target, code=410, **which)
 
     def lag_watches(self, target: Target = "*", *, by: float, seconds: float | None = None) -> Rule:
-        """Bring the events of watches late, also of those that are open already."""
+        """Bring the events of watches late `by` so many seconds, also of those that are open.
+
+        The rule is in force for some `seconds`, or until it is lifted.
+        """
         rule = self.add(Lag(by), "watch", target, times=None, seconds=seconds)
         self._wake_streams()
         return rule
@@ -163,12 +172,18 @@ class Faults:
         return self.add(Kill(after_commit), verb, target, **which)
 
     def drop_watches(self, target: Target = "*", *, clean: bool = False) -> int:
-        """End the watches that are open now, as broken connections or properly; tell how many."""
+        """End the watches that are open now, as broken connections; return how many they were.
+
+        With `clean` they end as a server closes them that has nothing more to say.
+        """
         how = "closed" if clean else "dropped"
         return self._interfere(target, how, lambda stream: stream.drop(clean=clean))
 
     def send_error(self, target: Target = "*", *, code: int, reason: str = "") -> int:
-        """End the watches that are open now with an ERROR event; tell how many."""
+        """End the watches that are open now with an ERROR event; return how many they were.
+
+        `code` is the one in its Status; the reason follows from it where it is not given.
+        """
         error = Refuse(code, reason)
         how = f"ERROR event {code}"
         return self._interfere(target, how, lambda stream: stream.end_with(error.to_event()))
@@ -176,7 +191,7 @@ class Faults:
     def add(
         self, effect: Effect, verb: str = "*", target: Target = "*", **which: Unpack[Which]
     ) -> Rule:
-        """Put a rule in force; the methods above are short forms of this one."""
+        """Put a rule with an effect in force; the methods above are short forms of this one."""
         seconds = which.get("seconds")
         rule = Rule(
             Match(verb, target, which.get("namespace"), which.get("name"), which.get("where")),

@@ -50,7 +50,7 @@ def serve_kube_apiserver(binaries: Path, folder: Path) -> Iterator[Path]:
     """Run etcd and kube-apiserver while the block lasts, and lend the administrator's kubeconfig.
 
     It takes some three seconds. Nothing but these two runs: no controllers and no nodes. Logs and
-    data are in `folder`.
+    data are in `folder`, and the programs in `binaries`.
 
     Raises:
         ConfigurationError: one of them ended or was not ready in time; the message shows its log.

@@ -47,7 +47,9 @@ class Match:
     """Tell which requests are meant; what is left at its default does not restrict.
 
     `verb` in lower case is Kubernetes' own (`watch`, `deletecollection`), in upper case HTTP's
-    (`PATCH`); `write` is every request that may change something.
+    (`PATCH`); `write` is every request that may change something. `target` is the resource: a text
+    as in RBAC rules, such as `pods`, `pods/status`, `deployments.apps` or `*`, a `Resource` or a
+    class. `where` is any other test of the request.
     """
 
     verb: str = "*"
@@ -101,7 +103,18 @@ def _is_target(target: Target, call: Call) -> bool:
 class Rule:
     """One fault in force: it ends after `times` hits, at a time, or when it is lifted.
 
-    As a context manager it is lifted at the end of the block.
+    As a context manager it is lifted at the end of the block. `Faults` makes rules.
+
+    Arguments:
+        match: which requests are meant; `effect` is what becomes of them.
+        nth: the first of them that is hit, counted from 1.
+        times: how many are hit; None for all that follow.
+        until: when it ends, in the clock's monotonic seconds; None for never.
+        chance: the probability that one that is due is hit.
+        on_lift: called when the rule is lifted.
+
+    Raises:
+        ValueError: `nth` or `times` is below 1.
 
     Attributes:
         seen: how many requests matched, hit or not.
@@ -153,7 +166,7 @@ class Rule:
         )
 
     def take(self, call: Call, now: float, random: Random) -> bool:
-        """Count a request that matches and tell whether the fault is due for it."""
+        """Count a call that matches and tell whether the fault is due for it."""
         if self.is_over(now) or not self.match.matches(call):
             return False
         self.seen += 1

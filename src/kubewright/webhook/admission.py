@@ -102,6 +102,10 @@ class DefaultingWebhook(AdmissionWebhook):
         """Call the functions on the object; one that is none of its kind is left as it is.
 
         The schema then refuses it, with the field, or else the validating webhook does.
+
+        Raises:
+            TypeError: a function returned something: it fills in the object that it gets.
+            BadRequest: the request holds no object.
         """
         live = _decode_object(request.object)
         obj = self._decode(request)
@@ -140,7 +144,11 @@ class ValidatingWebhook(AdmissionWebhook):
         return (*writes, "DELETE") if self._managed.validate_delete else writes
 
     def respond(self, request: AdmissionRequest) -> Object:
-        """Ask the functions that the operation concerns."""
+        """Ask the functions that the operation concerns.
+
+        Raises:
+            BadRequest: the request holds no object.
+        """
         if request.operation == "DELETE":
             return self._judge_deletion(request)
         if request.operation in ("CREATE", "UPDATE"):

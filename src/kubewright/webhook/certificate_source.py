@@ -83,6 +83,13 @@ class FileCertificates:
     fit together, as in the middle of a change, raises, and is read again at the next call. Where
     `ca.crt` changes too, the former pair is served until the new authority is known, and the
     former authority stays trusted for a while: other replicas may read the files later.
+
+    Arguments:
+        folder: where the files are.
+        clock: what it measures by.
+        settle: how long API servers may take to hear of a new authority.
+        linger: how long a former authority stays trusted.
+        interval: how often the server asks again.
     """
 
     def __init__(
@@ -94,7 +101,6 @@ class FileCertificates:
         linger: timedelta = timedelta(minutes=10),
         interval: timedelta = timedelta(seconds=10),
     ) -> None:
-        """Store the parts; `linger` is how long a former authority stays trusted."""
         self._folder = folder
         self._clock: Clock = SystemClock() if clock is None else clock
         self._timer = TrustTimer(self._clock, settle)
@@ -146,6 +152,15 @@ class SecretCertificates:
     All replicas serve what the Secret holds. Writes carry its resource version, so that of two
     replicas one renews and the other reads. A Secret that was deleted is made again with a new
     authority, introduced like any other: that is how to replace one that leaked.
+
+    Arguments:
+        client: one that may `get`, `create` and `update` the Secret, whether this process leads or
+            not.
+        key: the Secret.
+        clock: what tells the time of certificates.
+        lifetimes: how long an authority and a certificate live; by default a year and 90 days.
+        settle: how long API servers may take to hear of an authority.
+        interval: how often the server asks again.
     """
 
     def __init__(
@@ -158,7 +173,6 @@ class SecretCertificates:
         settle: timedelta = timedelta(minutes=1),
         interval: timedelta = timedelta(seconds=30),
     ) -> None:
-        """Store the parts; `settle` is how long API servers may take to hear of an authority."""
         self._client = client
         self._key = key
         self._clock = clock

@@ -55,7 +55,7 @@ class Endpoint:
 
     @classmethod
     def parse(cls, *, url: str = "", service: str = "", inject_ca_from: str = "") -> Self:
-        """Check what a user wrote.
+        """Check what a user wrote: a `url` or a `service`, and perhaps `inject_ca_from`.
 
         Raises:
             ConfigurationError: it is not one HTTPS URL or one Service.
@@ -139,6 +139,11 @@ def build_configurations(
 
     A write fails while nobody answers: what is not checked is not stored. `matchPolicy` is
     Equivalent, so that a write in another version of a kind is converted and checked as well.
+
+    Arguments:
+        operator: whose functions are asked.
+        endpoint: where the API server reaches them.
+        authorities: what it verifies the server by, PEM; empty where somebody else writes that.
     """
     mutating = [
         {**_build_webhook(webhook, endpoint, authorities), "reinvocationPolicy": "IfNeeded"}
@@ -161,7 +166,16 @@ def build_configurations(
 def build_conversions(
     operator: Operator, endpoint: Endpoint, authorities: bytes = b""
 ) -> list[Object]:
-    """Build the part of each CRD that tells who converts, for kinds with several versions."""
+    """Build the part of each CRD that tells who converts, for kinds with several versions.
+
+    Arguments:
+        operator: whose functions convert.
+        endpoint: where the API server reaches them.
+        authorities: what it verifies the server by, PEM; empty where somebody else writes that.
+
+    Raises:
+        ConfigurationError: a kind has several versions, and a conversion is missing.
+    """
     definitions: list[Object] = []
     for versions in operator.versions():
         if len(versions) == 1:

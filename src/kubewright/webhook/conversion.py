@@ -73,15 +73,16 @@ class ConversionWebhook:
         return build_conversion(request.uid, response)
 
     def refuse(self, request: ConversionRequest, error: APIError) -> Object:
-        """Return the review that tells why nothing was converted."""
+        """Return the review that answers a request with the error that stopped it."""
         return build_conversion(
             request.uid, {"convertedObjects": [], "result": build_failure(error)}
         )
 
     def convert(self, obj: Object, api_version: str) -> Object:
-        """Return an object in another version of its kind.
+        """Return an object in another version of its kind, `api_version`.
 
         Raises:
+            TypeError: a function returned something else than an object of its version.
             ConversionFailed: no function does it, or the object is none of its kind.
         """
         source = GroupVersionKind.of(obj)

@@ -16,7 +16,7 @@ class CallObserver(Protocol):
         ...
 
     def answered(self, code: int, seconds: float) -> None:
-        """A call was answered, with an HTTP code."""
+        """A call was answered, with an HTTP code, after so many seconds."""
         ...
 
     def panicked(self) -> None:
@@ -28,7 +28,7 @@ class WebhookObserver(Protocol):
     """Hear of a webhook server."""
 
     def webhook(self, path: str, *, converts: bool = False) -> CallObserver:
-        """Return what hears of the webhook at a path; called once for each."""
+        """Return what hears of the webhook at a path, which converts or admits; called once."""
         ...
 
     def certificate_read(self, *, failed: bool = False) -> None:

@@ -54,7 +54,8 @@ class Registration:
         """Make the API server ask at `endpoint`, and trust `authorities`; write only what differs.
 
         Raises:
-            APIError: the API server refuses it, or a CRD is not there.
+            NotFound: a CRD is not installed, so that nobody can be named who converts.
+            APIError: the API server refuses it.
         """
         for operator in self._operators:
             configurations = build_configurations(operator, endpoint, authorities)

@@ -237,6 +237,13 @@ def test_every_public_constant_tells_what_it_is() -> None:
     assert sorted(names - documented_constants()) == []
 
 
+def test_errors_are_found_also_in_private_functions() -> None:
+    named = {each.name: each for each in callables()}
+
+    assert raised_by(named["kubewright.Quantity()"]) == {"ValueError"}
+    assert "NotFound" in raised_by(named["kubewright.webhook.Registration.ensure"])
+
+
 def test_every_error_that_is_raised_is_named() -> None:
     lacking = {
         named.name: sorted(untold)

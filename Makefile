@@ -52,8 +52,10 @@ conformance: venv ## Run the acceptance tests on the real kube-apiserver (needs 
 	$(BIN)/python tools/on_kube_apiserver.py $(PYTEST) tests/testing tests/runtime && \
 	$(PYTEST) tests/acceptance --cluster real && $(PYTEST) tests/acceptance --cluster mixed
 
-bench: venv ## Measure beside the real kube-apiserver and print a table
+bench: venv ## Measure servers, operators and the cache beside their peers and print tables
 	@KUBEWRIGHT_SHARED=$(SHARED) $(BIN)/python benchmarks/first_light.py
+	@$(BIN)/python benchmarks/cache.py
+	@KUBEWRIGHT_SHARED=$(SHARED) $(BIN)/python benchmarks/peers.py $(BENCH)
 
 generate: venv ## Write the generated files: the CRD, built-in schemas
 	@$(BIN)/kubewright generate crd memcached_operator > operators/memcached/config/crd.yaml

@@ -346,6 +346,15 @@ async def test_a_request_that_is_given_up_does_not_leave_its_answer_to_the_next(
         assert (await transport.request("GET", "/next")).body == b"/next"
 
 
+async def test_a_whole_answer_may_be_of_any_size() -> None:
+    async def handle(request: web.BaseRequest) -> web.Response:
+        return web.Response(body=b"x" * 20_000_000)
+
+    async with serving(handle) as url, closing(HTTPTransport(url)) as transport:
+        for _ in range(2):
+            assert len((await transport.request("GET", "/x")).body) == 20_000_000
+
+
 async def test_a_slow_reader_holds_the_server_back() -> None:
     sent = 0
 

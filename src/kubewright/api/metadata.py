@@ -7,7 +7,7 @@ import msgspec
 from kubewright.api.resource import NamespacedName, Object
 
 
-class OwnerReference(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True):
+class OwnerReference(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True, gc=False):
     """A reference from a dependent object to its owner; garbage collection follows the `uid`."""
 
     api_version: str = ""
@@ -18,10 +18,11 @@ class OwnerReference(msgspec.Struct, rename="camel", omit_defaults=True, frozen=
     block_owner_deletion: bool | None = None
 
 
-class ObjectMeta(msgspec.Struct, rename="camel", omit_defaults=True):
+class ObjectMeta(msgspec.Struct, rename="camel", omit_defaults=True, gc=False):
     """The metadata of an object, without `managedFields`.
 
-    Times stay RFC 3339 text: most readers compare or copy them, few need a datetime.
+    Times stay RFC 3339 text: most readers compare or copy them, few need a datetime. The garbage
+    collector does not look into it: nothing in it can refer back.
     """
 
     name: str = ""

@@ -188,7 +188,7 @@ class Reflector:
             fields=self._fields,
             limit=self._page_size,
         )
-        self._replace(page.items, page.resource_version)
+        await self._replace(page.items, page.resource_version)
 
     async def _check_version(self, version: str) -> None:
         """See whether the server still has the version to go on from.
@@ -239,7 +239,7 @@ class Reflector:
         try:
             async with self._open(None, send_initial_events=True) as events:
                 items, end = await self._collect_initial(events)
-                self._replace(items, end.meta.resource_version)
+                await self._replace(items, end.meta.resource_version)
                 async for event in events:
                     self._take(event)
         except APIError as error:
@@ -265,13 +265,15 @@ class Reflector:
             raise WatchListUnsupported("the initial events have no end") from error
         raise WatchListUnsupported("the watch closed amid the initial events")
 
-    def _replace(self, items: Iterable[RawObject], version: str) -> None:
+    async def _replace(self, items: Iterable[RawObject], version: str) -> None:
         self._note_contact()
         self.relists += 1
-        kept = [self._shape(item) for item in items if self._is_usable(item)]
+        kept = (self._shape(item) for item in items if self._is_usable(item))
         # In another past, a version that is known already may be of another state.
         trusted = not self._went_back
-        self.store.replace(kept, version, scope=self.namespace, trust_versions=trusted)
+        for _ in self.store.replacing(kept, version, scope=self.namespace, trust_versions=trusted):
+            # Many thousand objects take a second: probes and Leases must not wait for it.
+            await asyncio.sleep(0)
         self._went_back = self._is_in_doubt = False
         self._version = version
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TypeAlias
+from itertools import islice
+from typing import TypeAlias, TypeVar
 
 from kubewright.api.metadata import ObjectMeta
 from kubewright.api.resource import NamespacedName, Resource
@@ -23,9 +24,20 @@ ALL_NAMESPACES = ""
 _NAMESPACE = "kubewright/namespace"
 _OWNER = "kubewright/owner"
 
+T = TypeVar("T")
 Listener: TypeAlias = Callable[[Change], None]
 Entries: TypeAlias = list[Entry]
 Changes: TypeAlias = list[Change]
+
+
+_PART = 500
+"""Objects that are taken in at once: some milliseconds of work."""
+
+
+def _split(items: Iterable[T]) -> Iterator[Sequence[T]]:
+    rest = iter(items)
+    while part := tuple(islice(rest, _PART)):
+        yield part
 
 
 @dataclass(eq=False, slots=True)
@@ -168,20 +180,47 @@ class Store:
         scope: str = ALL_NAMESPACES,
         trust_versions: bool = True,
     ) -> None:
+        """Make the server's list, `items`, the content of a scope at once; see `replacing`."""
+        for _ in self.replacing(
+            items, resource_version, scope=scope, trust_versions=trust_versions
+        ):
+            pass
+
+    def replacing(
+        self,
+        items: Iterable[RawObject],
+        resource_version: str,
+        *,
+        scope: str = ALL_NAMESPACES,
+        trust_versions: bool = True,
+    ) -> Iterator[None]:
         """Make the server's list, `items`, the content of a scope; what is not in it was deleted.
+
+        Each step does a part of the work, so that a caller can let others run in between. They see
+        the changes one after the other, as if events had brought them; the store is at the list's
+        version, and synced, after the last one.
 
         The list wins also over newer entries: a server restored from a backup goes back in time.
         Without `trust_versions`, an entry of the same version is replaced too: that server gives
         the versions of its lost future out again.
         """
-        fresh = {entry.key: entry for entry in (Entry(self.resource, item) for item in items)}
+        fresh: dict[NamespacedName, Entry] = {}
+        for part in _split(items):
+            fresh.update((entry.key, entry) for entry in (Entry(self.resource, x) for x in part))
+            yield
         gone = [entry for entry in self.list(namespace=scope) if entry.key not in fresh]
-        changes = [self._remove(entry) for entry in gone]
-        for entry in fresh.values():
-            changes += self._put(entry, trust_version=trust_versions)
+        for lost in _split(gone):
+            self._tell([self._remove(entry) for entry in lost])
+            yield
+        for entries in _split(fresh.values()):
+            changes: Changes = []
+            for entry in entries:
+                changes += self._put(entry, trust_version=trust_versions)
+            self._tell(changes)
+            yield
         self._versions[scope] = resource_version
+        self._tell(())
         # Listeners take what they hear of a store that is not synced yet for its first state.
-        self._tell(changes)
         self._listed.add(scope)
         if self._listed >= self._versions.keys():
             self._synced.set()

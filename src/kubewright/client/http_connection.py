@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import AsyncIterator
 from typing import cast
 
@@ -43,10 +42,10 @@ class HTTPConnection(asyncio.Protocol):
         self.idle_since = 0.0
         self._transport: asyncio.Transport | None = None
         self._parser = httptools.HttpResponseParser(self)
-        self._chunks: deque[bytes] = deque()
+        self._chunks: list[bytes] = []
         self._buffered = 0
         self._answered = self._has_head = self._complete = False
-        self._paused = False
+        self._paused = self._is_read_whole = False
         self._reusable = True
         self._lost: Exception | None = None
         self._waiter: asyncio.Future[None] | None = None
@@ -66,9 +65,8 @@ class HTTPConnection(asyncio.Protocol):
         except httptools.HttpParserError as error:
             self._end(ConnectionLost(f"the answer is not HTTP: {error}", unanswered=False))
             return
-        if self._buffered > BUFFER_LIMIT and not self._paused and self._transport is not None:
-            self._paused = True
-            self._transport.pause_reading()
+        if self._buffered > BUFFER_LIMIT and not self._is_read_whole:
+            self._pause()
         self._wake()
 
     def eof_received(self) -> bool:
@@ -122,7 +120,7 @@ class HTTPConnection(asyncio.Protocol):
         self.status, self.headers = 0, {}
         self._chunks.clear()
         self._buffered = 0
-        self._answered = self._has_head = self._complete = False
+        self._answered = self._has_head = self._complete = self._is_read_whole = False
         self._transport.write(request)
 
     async def read_head(self) -> None:
@@ -131,20 +129,24 @@ class HTTPConnection(asyncio.Protocol):
             await self._wait()
 
     async def read_body(self) -> bytes:
-        """Wait for the whole body."""
+        """Wait for the whole body, of any size."""
+        self._is_read_whole = True
+        self._resume()
         while not self._complete:
             await self._wait()
-            self._resume()
         chunks = self._chunks
         return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
     async def chunks(self) -> AsyncIterator[bytes]:
         """Iterate over the body as it comes."""
         while True:
-            while self._chunks:
-                chunk = self._chunks.popleft()
-                self._buffered -= len(chunk)
-                yield chunk
+            if self._chunks:
+                # Servers send each event as a chunk: those that came together are read together.
+                together = b"".join(self._chunks)
+                self._chunks.clear()
+                self._buffered = 0
+                yield together
+                continue
             self._resume()
             if self._complete:
                 return
@@ -185,6 +187,11 @@ class HTTPConnection(asyncio.Protocol):
     def _wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
+
+    def _pause(self) -> None:
+        if not self._paused and self._transport is not None:
+            self._paused = True
+            self._transport.pause_reading()
 
     def _resume(self) -> None:
         if self._paused and self._transport is not None:

@@ -180,7 +180,10 @@ class Store:
         scope: str = ALL_NAMESPACES,
         trust_versions: bool = True,
     ) -> None:
-        """Make the server's list, `items`, the content of a scope at once; see `replacing`."""
+        """Make the server's list the content of a scope at once.
+
+        `items`, `resource_version`, `scope` and `trust_versions` are those of `replacing`.
+        """
         for _ in self.replacing(
             items, resource_version, scope=scope, trust_versions=trust_versions
         ):

@@ -289,6 +289,8 @@ async def test_what_functions_do_to_their_arguments_stays_with_them(
     await client.create(build_pool(namespace))
     async with running(operator):
         await wait_for(client, namespace, "Ready")
+        # Before the change: it may be worked on before its writer has the answer.
+        rounds = len(seen)
         await client.patch(
             Pool.resource,
             "pool",
@@ -296,7 +298,6 @@ async def test_what_functions_do_to_their_arguments_stays_with_them(
             type=PatchType.MERGE,
             namespace=namespace,
         )
-        rounds = len(seen)
 
         async def has_looked_again() -> bool:
             return len(seen) >= rounds + 4

@@ -71,10 +71,7 @@ class Store:
         self._clock = clock or SystemClock()
         self._versions = dict.fromkeys(scopes, "")
         self._entries: dict[NamespacedName, Entry] = {}
-        self._indexes = {
-            _NAMESPACE: Index(_NAMESPACE, namespace_of),
-            _OWNER: Index(_OWNER, owner_uids),
-        }
+        self._indexes = {_OWNER: Index(_OWNER, owner_uids)}
         self._listeners: list[Listener] = []
         self._waiters: list[_Waiter] = []
         self._listed: set[str] = set()
@@ -106,6 +103,9 @@ class Store:
     ) -> Entries:
         """Return the entries of a namespace, or of all, that have all of the labels; unordered."""
         if namespace:
+            if _NAMESPACE not in self._indexes:
+                # Most operators never ask for a whole namespace: it costs nothing until one does.
+                self.add_index(_NAMESPACE, namespace_of)
             entries = self._indexes[_NAMESPACE].find(namespace)
         else:
             entries = [*self._entries.values()]

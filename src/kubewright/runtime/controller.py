@@ -107,7 +107,8 @@ class Controller:
         self._changes = changes
         self._sources = tuple(sources)
         self._watches = (
-            *(Watch(resource, map_to_controller(kind)) for resource in owns),
+            # At a start every object of the kind itself is looked at: its children add no key.
+            *(Watch(resource, map_to_controller(kind), is_start_known=True) for resource in owns),
             *watches,
         )
         self._held = resolve_reads(
@@ -142,6 +143,8 @@ class Controller:
         for watch in self._watches:
             store = stores[watch.resource]
             store.subscribe(partial(self._on_change, store, watch))
+            if watch.is_start_known:
+                continue
             for entry in store.list():
                 for key in watch.map(entry):
                     self._attached.note(key, "start")
@@ -204,6 +207,8 @@ class Controller:
             self.queue.add(entry.key, priority)
 
     def _on_change(self, store: Store, watch: Watch, change: Change) -> None:
+        if watch.is_start_known and not store.synced:
+            return
         priority = Priority.HIGH if store.synced else Priority.LOW
         try:
             if watch.changes(change):

@@ -89,11 +89,14 @@ class Watch:
     `map` is called with the object as it is now and, after a change, as it was before: an object
     that stops concerning a key still wakes it once. It must be cheap: use an index rather than a
     scan. `changes` may keep out changes that can never matter; it saves work and must not decide.
+    With `is_start_known` the first state of the resource wakes nobody: every key that it could name
+    is reconciled at a start anyway.
     """
 
     resource: Resource
     map: MapFunction
     changes: ChangeFilter = is_any_change
+    is_start_known: bool = False
 
 
 def map_to_itself(entry: Entry) -> Iterable[NamespacedName]:

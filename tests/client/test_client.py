@@ -80,6 +80,14 @@ async def test_refuses_an_empty_name_that_would_address_the_collection() -> None
         await client.delete(builtin.POD, "", namespace="n")
 
 
+@pytest.mark.parametrize("name", ["..", "a/status", "a%2fb"])
+async def test_refuses_a_name_that_would_address_something_else(name: str) -> None:
+    client, transport = client_of()
+    with pytest.raises(ValueError, match="cannot have the name"):
+        await client.delete(builtin.POD, name, namespace="n")
+    assert transport.calls == []
+
+
 async def test_list_follows_pages_and_gives_items_their_type() -> None:
     client, transport = client_of(listing(7, pod("a", 1), token="t"), listing(7, pod("b", 2)))
     found = await client.list(builtin.POD, labels={"b": "2", "a": "1"}, limit=1)

@@ -75,6 +75,10 @@ def shrink(pool: Pool) -> list[Object]:
     raise ValueError("too small")
 
 
+def leave(pool: Pool) -> list[Object]:
+    raise SystemExit(3)
+
+
 def late(pool: Pool) -> Iterable[Object]:
     yield child("first")
     raise KeyError("second")
@@ -124,12 +128,29 @@ DESIRED: dict[str, tuple[Any, str, str]] = {
         "InvalidChild",
         "owner references cannot cross namespaces",
     ),
+    "an exit": (leave, "DesiredFailed", "SystemExit: 3"),
+    "a name that is a path": (
+        lambda pool: [child("../secrets/x")],
+        "InvalidChild",
+        "metadata.name: '../secrets/x': a name is not '.' or '..'",
+    ),
     "a name that no object can have": (
         lambda pool: [child("Bad_Name")],
         "Invalid",
         'ConfigMap "Bad_Name" is invalid: metadata.name: Invalid value: "Bad_Name"',
     ),
 }
+
+
+async def test_half_of_a_character_is_reported_by_its_field(
+    client: Client, namespace: str, running: Running
+) -> None:
+    await client.create(build_pool(namespace, "pool", word="bad"))
+    async with running(build_faulty(lambda pool: [child("x", word="\ud83d"), child("y")])):
+        condition = await wait_for(client, namespace, "Stalled")
+    says = f"ConfigMap {namespace}/x: data.word is no text that UTF-8 can hold"
+    assert condition["message"].startswith(says)
+    assert await config_map_names(client, namespace) == ["y"]
 
 
 @pytest.mark.parametrize("fault", DESIRED)

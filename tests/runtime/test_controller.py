@@ -136,6 +136,7 @@ async def test_a_failing_map_costs_a_look_at_everything_and_no_event(
     [
         ValueError("a bug"),
         RecursionError("a deep bug"),
+        SystemExit(3),
         asyncio.CancelledError("nobody cancelled the worker"),
         Conflict("changed meanwhile"),
         ExceptionGroup("several", [ValueError("one"), Conflict("two")]),
@@ -284,6 +285,23 @@ async def test_reconciles_that_cause_each_other_are_slowed_down(
         noticed = count
         await asyncio.sleep(0.7)
     assert noticed < count <= noticed + 3
+
+
+@pytest.mark.parametrize("seconds", [0, -5])
+async def test_reconciles_that_ask_to_come_back_at_once_are_slowed_down(
+    client: Client, namespace: str, running: Running, caplog: pytest.LogCaptureFixture, seconds: int
+) -> None:
+    calls = Calls(result=Result(after=timedelta(seconds=seconds)))
+
+    async def is_noticed() -> bool:
+        return "asked to be called again at once" in caplog.text
+
+    await client.create(secret(namespace, "a"))
+    async with running(Controller("c", builtin.SECRET, calls.reconcile)):
+        await eventually(is_noticed)
+        noticed = calls.count["a"]
+        await asyncio.sleep(0.7)
+    assert noticed < calls.count["a"] <= noticed + 3
 
 
 async def test_reads_its_own_writes(client: Client, namespace: str, running: Running) -> None:

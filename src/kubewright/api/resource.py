@@ -10,6 +10,16 @@ from urllib.parse import quote
 Object: TypeAlias = dict[str, Any]
 """A Kubernetes object as JSON has it: `apiVersion`, `kind`, `metadata` and the rest."""
 
+SEGMENT_RULE = "a name is not '.' or '..' and holds neither '/' nor '%'"
+
+
+def is_path_segment(name: str) -> bool:
+    """Tell whether a name stays one segment of a path, on servers and on proxies before them.
+
+    Kubernetes holds names of every kind to this rule (`path.IsValidPathSegmentName`).
+    """
+    return name not in (".", "..") and "/" not in name and "%" not in name
+
 
 class NamespacedName(NamedTuple):
     """The key of an object among those of its kind; cluster-scoped objects have namespace `""`."""

@@ -45,6 +45,7 @@ class Connector:
         """
         near = self._proxy or self._url
         host, port = near.hostname or "", near.port or _PORTS[near.scheme]
+        where = f"{host}:{port}" if self._proxy is None else f"the proxy {host}:{port}"
         try:
             async with asyncio.timeout(CONNECT_TIMEOUT_SECONDS):
                 if self._proxy is None:
@@ -59,9 +60,9 @@ class Connector:
                 f"the server's certificate is not trusted: {error.verify_message}"
             ) from error
         except TimeoutError as error:
-            raise TransportError(f"cannot connect to {host}:{port} in time") from error
+            raise TransportError(f"cannot connect to {where} in time") from error
         except OSError as error:
-            raise TransportError(f"cannot connect to {host}:{port}: {error}") from error
+            raise TransportError(f"cannot connect to {where}: {error}") from error
 
     async def _open(
         self, host: str, port: int, context: ssl.SSLContext | None, name: str

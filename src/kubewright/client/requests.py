@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from kubewright.api.resource import Object, Resource
+from kubewright.api.resource import SEGMENT_RULE, Object, Resource, is_path_segment
 from kubewright.client.transport import Query
 
 JSON = "application/json"
@@ -63,11 +63,13 @@ def build_path(
     """Build the path of one object.
 
     Raises:
-        ValueError: the name is empty, or the namespace of a namespaced resource is missing: the
-            server would take the request for another one.
+        ValueError: the name is empty or no segment of a path, or the namespace of a namespaced
+            resource is missing: the server would take the request for another one.
     """
     if not name:
         raise ValueError(f"a {resource.kind} has no name: set metadata.name")
+    if not is_path_segment(name):
+        raise ValueError(f"a {resource.kind} cannot have the name {name!r}: {SEGMENT_RULE}")
     require_namespace(resource, namespace)
     return resource.path(name, namespace=namespace, subresource=subresource)
 

@@ -9,7 +9,14 @@ from typing import Any, Literal, TypeAlias
 
 from kubewright.api.errors import ConfigurationError, TerminalError
 from kubewright.api.metadata import build_owner_reference
-from kubewright.api.resource import GroupVersionKind, NamespacedName, Object, Resource
+from kubewright.api.resource import (
+    SEGMENT_RULE,
+    GroupVersionKind,
+    NamespacedName,
+    Object,
+    Resource,
+    is_path_segment,
+)
 from kubewright.cache.entry import Entry
 from kubewright.runtime.child_value import UnfitValue, copy_value, find_fault
 from kubewright.runtime.gate import STAGE, Gate
@@ -165,6 +172,10 @@ def _check_metadata(child: Object) -> None:
         if not isinstance(metadata.get(field, ""), str):
             raise TerminalError(
                 f"{_name(child)}: metadata.{field}: it must be a text, not {metadata[field]!r:.60}"
+            )
+        if not is_path_segment(metadata.get(field, "")):
+            raise TerminalError(
+                f"{_name(child)}: metadata.{field}: {metadata[field]!r:.60}: {SEGMENT_RULE}"
             )
 
 

@@ -101,3 +101,22 @@ def find_fault(value: Any, path: str = "") -> str:
     except UnfitValue as error:
         return f"{path}: {error}" if path else str(error)
     return ""
+
+
+def find_surrogate(value: Any, path: str = "") -> str:
+    """Return the path of the first text that UTF-8 cannot hold, as `os.fsdecode` makes them.
+
+    It is looked for when an object could not be encoded: to look at each text would cost more.
+    """
+    if isinstance(value, str):
+        return path if any("\ud800" <= letter <= "\udfff" for letter in value) else ""
+    items: list[tuple[str, Any]] = []
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            inner_path = f"{path}.{key}" if path else str(key)
+            if find_surrogate(key, "key"):
+                return inner_path.encode("utf-8", "backslashreplace").decode()
+            items.append((inner_path, inner))
+    elif isinstance(value, list | tuple):
+        items = [(f"{path}[{index}]", inner) for index, inner in enumerate(value)]
+    return next((found for place, inner in items if (found := find_surrogate(inner, place))), "")

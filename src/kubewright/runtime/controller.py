@@ -53,6 +53,14 @@ STALLED_AFTER = 10
 QUIET_REREADS = 5
 HOT_LOOP_AFTER = 50
 _HOT_LOOP_PAUSE = 0.5
+_WROTE = (
+    "wrote in %d reconciles in a row without coming to rest: does what it writes depend on time or "
+    "chance, or does another controller write the same fields?"
+)
+_AT_ONCE = (
+    "%d reconciles in a row asked to be called again at once: does Result(after=…) reckon with a "
+    "time that is past?"
+)
 
 _logger = logging.getLogger(__name__)
 
@@ -268,7 +276,7 @@ class Controller:
             self._state.observer.reconciled(attempt)
         finally:
             current_attempt.reset(token)
-        self._slow_down(key, context)
+        self._slow_down(attempt, context)
 
     async def _try(self, context: Context, attempt: Attempt) -> Outcome:
         """Reconcile once, and decide when the key comes back."""
@@ -276,7 +284,8 @@ class Controller:
         try:
             await self._settle(attempt)
             result = _checked(await self._reconcile(key, context))
-        except (Exception, asyncio.CancelledError) as error:
+        except (Exception, asyncio.CancelledError, SystemExit) as error:
+            # An exit is a failure of its object: one object must not end the work on all others.
             if is_cancellation(error):
                 raise
             return await self._fail(attempt, context, error)
@@ -285,7 +294,7 @@ class Controller:
         self._note_stalled(key, is_stalled=False)
         if result is None or result.after is None:
             return Outcome.SUCCESS
-        attempt.retry_after = delay = result.after.total_seconds()
+        attempt.retry_after = delay = max(result.after.total_seconds(), 0.0)
         self._state.note_timer(key)
         self.queue.add_after(key, delay, result.priority)
         return Outcome.REQUEUE_AFTER
@@ -349,13 +358,15 @@ class Controller:
             (stalled.add if is_stalled else stalled.discard)(key)
             self._state.observer.stalled(len(stalled))
 
-    def _slow_down(self, key: NamespacedName, context: Context) -> None:
-        """Hold back a key whose reconciles cause each other: each one writes and so wakes the next.
+    def _slow_down(self, attempt: Attempt, context: Context) -> None:
+        """Hold back a key whose reconciles cause each other: each one writes and so wakes the next,
+        or asks to be called again at once.
 
         It is still worked on, but no longer as fast as the server answers.
         """
-        restless = self._state.restless
-        if not self._state.expectations.has_written(key):
+        key, restless = attempt.key, self._state.restless
+        wrote = self._state.expectations.has_written(key)
+        if not wrote and (attempt.outcome is not Outcome.REQUEUE_AFTER or attempt.retry_after):
             restless.pop(key, None)
             return
         restless[key] = restless.get(key, 0) + 1
@@ -363,11 +374,7 @@ class Controller:
             return
         self.queue.hold(key, _HOT_LOOP_PAUSE)
         if restless[key] % HOT_LOOP_AFTER == 0:
-            context.logger.warning(
-                "wrote in %d reconciles in a row without coming to rest: does what it writes "
-                "depend on time or chance, or does another controller write the same fields?",
-                restless[key],
-            )
+            context.logger.warning(_WROTE if wrote else _AT_ONCE, restless[key])
 
     def _tell(
         self, key: NamespacedName, context: Context, error: BaseException, delay: float

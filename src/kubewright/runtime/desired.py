@@ -22,6 +22,7 @@ from kubewright.api.metadata import controller_of
 from kubewright.api.resource import GroupVersionKind, NamespacedName, Object
 from kubewright.runtime.applied_memory import AppliedMemory
 from kubewright.runtime.child_kind import OWNER, ChildKey, ChildKind, child_key, owner_name
+from kubewright.runtime.child_value import find_surrogate
 from kubewright.runtime.context import Context
 from kubewright.runtime.gate import compute_gate, stage_of
 from kubewright.runtime.owned_fields import find_entry, is_applied
@@ -166,6 +167,14 @@ def guard(obj: Object, live: Object | None) -> Object:
         if controller_of(live) is None:
             guard["resourceVersion"] = live["metadata"]["resourceVersion"]
     return {**obj, "metadata": {**obj["metadata"], **guard}}
+
+
+def build_encoding_refusal(step: Step) -> TerminalError:
+    """Say which text of a child cannot be sent."""
+    return TerminalError(
+        f"{step.kind.resource.kind} {step.key}: {find_surrogate(step.obj)} is no text that UTF-8 "
+        "can hold: it has half of a character"
+    )
 
 
 def is_immutable_refusal(error: Exception) -> bool:
@@ -333,6 +342,8 @@ async def _apply(
         raise refusal
     try:
         written = await ctx.apply(guard(obj, step.live), field_manager=manager)
+    except UnicodeEncodeError as error:
+        raise build_encoding_refusal(step) from error
     except Invalid as error:
         if _is_about_another(error):
             raise Conflict(f"{step.kind.resource.kind} {step.key} is another's now") from error

@@ -47,7 +47,7 @@ async def follow_stream(
         try:
             await _read(stream, add, backoff)
             reason = "it ended"
-        except (Exception, asyncio.CancelledError) as error:
+        except (Exception, asyncio.CancelledError, SystemExit) as error:
             if is_cancellation(error):
                 raise
             reason = describe(error)

@@ -142,7 +142,7 @@ class KindReconciler(Generic[T]):
             if entry.meta.is_deleting:
                 return await self._finalize(ctx, owner, entry.raw)
             result = await self._converge(ctx, owner, entry.raw)
-        except (Exception, asyncio.CancelledError) as error:
+        except (Exception, asyncio.CancelledError, SystemExit) as error:
             if is_cancellation(error):
                 raise
             await self._report_failure(ctx, owner, error)
@@ -248,7 +248,7 @@ class KindReconciler(Generic[T]):
         for fill in self._managed.default:
             try:
                 fill(obj)
-            except Exception as error:
+            except (Exception, SystemExit) as error:
                 raise Refused("DefaultFailed", describe(error)) from error
         return obj
 
@@ -259,7 +259,7 @@ class KindReconciler(Generic[T]):
         old = None if accepted is None else self._decode(accepted)
         try:
             verdict = judge(self._managed.validate, self._decode(raw), old)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             # It is a function of the object alone: called again, it would fail again.
             raise Refused("ValidateFailed", describe(error)) from error
         if verdict.refusals:
@@ -274,7 +274,7 @@ class KindReconciler(Generic[T]):
             return []
         try:
             wanted = list_children(managed.desired(obj), managed.desired)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             # It is a function of the object alone: called again, it would fail again.
             raise Refused("DesiredFailed", describe(error)) from error
         try:

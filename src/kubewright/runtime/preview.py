@@ -10,7 +10,13 @@ from kubewright.api.errors import APIError, ConfigurationError, KubewrightError,
 from kubewright.api.resource import NamespacedName, Object, Resource
 from kubewright.cache.store import ALL_NAMESPACES, Store
 from kubewright.client.client import Client
-from kubewright.runtime.desired import Action, Step, guard, is_immutable_refusal
+from kubewright.runtime.desired import (
+    Action,
+    Step,
+    build_encoding_refusal,
+    guard,
+    is_immutable_refusal,
+)
 from kubewright.runtime.kind_reconciler import KindReconciler
 from kubewright.runtime.managed_kind import ManagedKind
 from kubewright.runtime.object_diff import diff_objects
@@ -125,4 +131,6 @@ async def _preview_step(client: Client, manager: str, step: Step) -> PlannedChan
         if step.kind.on_immutable == "recreate" and is_immutable_refusal(error):
             problem = f"it is deleted and made anew: {error}"
         return PlannedChange(step, problem=problem)
+    except UnicodeEncodeError:
+        return PlannedChange(step, problem=str(build_encoding_refusal(step)))
     return PlannedChange(step, diff_objects(step.live, after))

@@ -19,6 +19,9 @@ class Result:
     `priority` is how urgent the object is when the wait is over. A look that may wait, such as
     measuring a backup's age, takes `Priority.LOW`: thousands of them then delay no user.
 
+    A wait of nothing, or of a time that is past, is over at once. An object that asks for that
+    fifty times in a row is called twice a second.
+
     A wait is not kept: a new process looks at every object when it starts.
 
     Raises:

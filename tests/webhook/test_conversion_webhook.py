@@ -94,6 +94,18 @@ async def gadgets_are_served(client: Client) -> None:
     await build_operator().ensure_crds(client, conversion=config)
 
 
+@pytest.mark.usefixtures("gadgets_are_served")
+async def test_a_crd_that_is_installed_again_leads_to_the_same_webhook(client: Client) -> None:
+    """As by `kubewright run --install-crds` without webhooks, after a run with them."""
+    before = await client.get(builtin.CUSTOM_RESOURCE_DEFINITION, CRD)
+
+    await build_operator().ensure_crds(client)
+
+    after = await client.get(builtin.CUSTOM_RESOURCE_DEFINITION, CRD)
+    assert "url" in before["spec"]["conversion"]["webhook"]["clientConfig"]
+    assert after["spec"] == before["spec"]
+
+
 async def until_converted(client: Client, namespace: str) -> None:
     """Wait until the API server knows where the webhook is."""
 

@@ -342,8 +342,8 @@ async def _apply(
         raise refusal
     try:
         written = await ctx.apply(guard(obj, step.live), field_manager=manager)
-    except UnicodeEncodeError as error:
-        raise build_encoding_refusal(step) from error
+    except UnicodeEncodeError:
+        raise build_encoding_refusal(step) from None
     except Invalid as error:
         if _is_about_another(error):
             raise Conflict(f"{step.kind.resource.kind} {step.key} is another's now") from error

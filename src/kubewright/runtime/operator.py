@@ -328,15 +328,18 @@ class Operator:
     ) -> None:
         """Apply the CRDs and wait until the API server serves them; see `crds` for `conversion`.
 
+        Without `conversion`, a CRD that leads to a webhook already goes on leading there.
+
         Raises:
             Timeout: a CRD is not established in time; the message says what it waits for.
             APIError: the server refuses a CRD.
         """
         clock = SystemClock() if clock is None else clock
         deadline = clock.monotonic() + timeout.total_seconds()
-        applied = [
-            await client.apply(crd, field_manager=self.name) for crd in self.crds(conversion)
-        ]
+        wanted = self.crds(conversion)
+        if conversion is None:
+            wanted = [await _keep_conversion(client, crd) for crd in wanted]
+        applied = [await client.apply(crd, field_manager=self.name) for crd in wanted]
         for crd in applied:
             await _wait_established(client, crd["metadata"]["name"], clock, deadline)
 
@@ -410,6 +413,18 @@ class Operator:
             workers=self._workers,
             field_manager=reconciler.side_manager,
         )
+
+
+async def _keep_conversion(client: Client, crd: Object) -> Object:
+    """Let a CRD lead to the webhook that it has: a Service beside a URL would be refused."""
+    if "conversion" not in crd["spec"]:
+        return crd
+    try:
+        live = await client.get(builtin.CUSTOM_RESOURCE_DEFINITION, crd["metadata"]["name"])
+    except NotFound:
+        return crd
+    config = ((live["spec"].get("conversion") or {}).get("webhook") or {}).get("clientConfig")
+    return merge_definitions([crd], config) if config else crd
 
 
 async def _wait_established(client: Client, name: str, clock: Clock, deadline: float) -> None:

@@ -31,6 +31,29 @@ def test_a_role_has_one_function() -> None:
         operator.desired(Pool, owns=[])(lambda pool: [])
 
 
+@pytest.mark.parametrize("name", ["", "A B", "db_operator", "-x", "x" * 64])
+def test_a_name_that_no_label_or_lease_can_have_is_refused(name: str) -> None:
+    with pytest.raises(ConfigurationError, match="such as 'memcached-operator'"):
+        Operator(name)
+
+
+def test_a_timeout_without_a_unit_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="give a timedelta"):
+        Operator("o", reconcile_timeout=5)  # type: ignore[arg-type]  # the fault
+
+
+def test_a_watch_that_names_no_objects_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match=r"@operator\.reconcile: .* write Watch"):
+        Operator("o").reconcile(Pool, watches=[builtin.POD])  # type: ignore[list-item]  # the fault
+
+
+@pytest.mark.parametrize("decision", ["on_immutable", "on_removal"])
+def test_a_decision_that_is_none_is_refused(decision: str) -> None:
+    faulty = {decision: "x"}
+    with pytest.raises(ConfigurationError, match=f"{decision}='x': write"):
+        ChildKind(builtin.JOB, **faulty)  # type: ignore[arg-type]  # the fault
+
+
 def test_kinds_of_all_roles_come_together() -> None:
     operator = Operator("o")
     pods = Watch(builtin.POD, map_to_label("app"))

@@ -42,7 +42,8 @@ class ChildKind:
     the owner takes it along; an owner of the same name finds it again by an annotation.
 
     Raises:
-        ConfigurationError: a kind is to be kept and recreated, which loses what is kept.
+        ConfigurationError: a kind is to be kept and recreated, which loses what is kept; or a
+            decision is none of those above.
     """
 
     resource: Resource
@@ -51,6 +52,14 @@ class ChildKind:
     on_removal: Literal["delete", "keep"] = "delete"
 
     def __post_init__(self) -> None:
+        for name, value, allowed in (
+            ("on_immutable", self.on_immutable, ("report", "recreate")),
+            ("on_removal", self.on_removal, ("delete", "keep")),
+        ):
+            if value not in allowed:
+                raise ConfigurationError(
+                    f"ChildKind({self.resource}): {name}={value!r}: write {' or '.join(allowed)}"
+                )
         if self.on_removal == "keep" and self.on_immutable == "recreate":
             raise ConfigurationError(
                 f"ChildKind({self.resource}): on_immutable='recreate' deletes what "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import timedelta
@@ -47,6 +48,8 @@ C = TypeVar("C", bound=CustomObject)
 U = TypeVar("U", bound=CustomObject)
 F = TypeVar("F", bound=Callable[..., Any])
 
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+
 
 class Operator:
     """Say what should exist for each custom resource; the runtime makes it exist and keeps it so.
@@ -65,6 +68,10 @@ class Operator:
     `reconcile_timeout` is cancelled and called again later, since it would keep its worker from all
     other objects; None lets it take as long as it likes. Of blocking functions, which run in
     threads, `threads` run at once, of all kinds together; what waits for one keeps its worker.
+
+    Raises:
+        ConfigurationError: the name is no RFC 1123 subdomain of 63 characters at most, as the
+            managed-by label, the finalizer and the Lease need it; or the timeout is no timedelta.
     """
 
     def __init__(
@@ -75,6 +82,16 @@ class Operator:
         threads: int = THREADS,
         reconcile_timeout: timedelta | None = timedelta(minutes=10),
     ) -> None:
+        if len(name) > 63 or not _NAME.fullmatch(name):
+            raise ConfigurationError(
+                f"Operator({name!r:.80}): a name has 63 lower-case letters, digits, '-' and '.' at "
+                "most, and begins and ends with a letter or digit, such as 'memcached-operator'"
+            )
+        if not isinstance(reconcile_timeout, timedelta | None):
+            raise ConfigurationError(
+                f"Operator({name!r}, reconcile_timeout={reconcile_timeout!r}): give a timedelta, "
+                "such as minutes=10"
+            )
         self.name = name
         self._workers = workers
         self._threads = threads
@@ -382,6 +399,13 @@ class Operator:
         reads: Sequence[Readable],
         watches: Sequence[Watch],
     ) -> Callable[[Any], Any]:
+        for watch in watches:
+            if not isinstance(watch, Watch):
+                raise ConfigurationError(
+                    f"@operator.{role}: watches={watch!r:.80}: write Watch(resource, map), where "
+                    "`map` names the objects that a change concerns; what is read goes in reads"
+                )
+
         def register(function: Callable[..., Any]) -> Callable[..., Any]:
             managed.set(role, function)
             managed.reads += reads

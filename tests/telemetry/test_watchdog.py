@@ -97,6 +97,14 @@ async def test_code_in_c_that_keeps_pythons_lock_is_found_when_it_lets_go(
     assert any("test_code_in_c_that_keeps_pythons_lock" in report for report in watched.reports)
 
 
+async def test_says_nothing_once_its_time_is_over(caplog: pytest.LogCaptureFixture) -> None:
+    async with Watchdog(limit=timedelta(milliseconds=50)).watching():
+        await asyncio.sleep(0)
+    sleep_in_user_code(0.5)
+
+    assert "blocked" not in caplog.text
+
+
 async def test_many_short_turns_are_no_block(caplog: pytest.LogCaptureFixture) -> None:
     blocks: list[float] = []
     end = time.monotonic() + 2.5

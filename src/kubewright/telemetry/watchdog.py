@@ -192,7 +192,8 @@ class Watchdog(NoObserver, NoControllerObserver):
         return is_recent and ended - self._collection_began >= self._limit / 2
 
     def _tell(self, place: object, where: str, stack: str) -> None:
-        if place in self._places or len(self._places) >= _MOST_PLACES:
+        # A loop that is not watched any more may have ended: it answers nothing, and blocks nobody.
+        if self._is_over or place in self._places or len(self._places) >= _MOST_PLACES:
             return
         self._places.add(place)
         _logger.warning(

@@ -175,6 +175,9 @@ class Operator:
 
         The object keeps a finalizer until the function returns None; a `Result` means that the work
         is not done yet and when to look again. Children need no such function: they are collected.
+
+        Raises:
+            ConfigurationError: the kind has one already.
         """
         return self._register(self._managed(kind), "finalize", (), ())
 

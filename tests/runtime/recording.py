@@ -11,7 +11,14 @@ from random import Random
 import msgspec
 
 from kubewright.api.errors import Conflict, Forbidden, InternalError, TransportError
-from kubewright.client.transport import NO_HEADERS, Query, Response, Stream, Transport
+from kubewright.client.transport import (
+    NO_HEADERS,
+    PassingTransport,
+    Query,
+    Response,
+    Stream,
+    Transport,
+)
 
 
 @dataclass(frozen=True)
@@ -26,7 +33,7 @@ class Write:
         return f"{self.method} {self.path} {self.status}"
 
 
-class RecordingTransport:
+class RecordingTransport(PassingTransport):
     """Pass requests on; keep the writes, Events excepted.
 
     `die_after(n)` carries out n more writes and loses the answer of the last one; from then on
@@ -34,7 +41,7 @@ class RecordingTransport:
     """
 
     def __init__(self, inner: Transport) -> None:
-        self._inner = inner
+        super().__init__(inner)
         self._left: int | None = None
         self._loses = False
         self.writes: list[Write] = []
@@ -88,9 +95,6 @@ class RecordingTransport:
         if self.is_dead:
             raise TransportError("the connection is dead")
         return self._inner.stream(method, path, query=query, headers=headers, body=body)
-
-    async def close(self) -> None:
-        await self._inner.close()
 
 
 class GappyTransport:

@@ -10,18 +10,25 @@ from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
 
 from kubewright.client.client import Client
-from kubewright.client.transport import NO_HEADERS, Query, Response, Stream, Transport
+from kubewright.client.transport import (
+    NO_HEADERS,
+    PassingTransport,
+    Query,
+    Response,
+    Stream,
+    Transport,
+)
 
 METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 AGGREGATED_DISCOVERY = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 
 
-class AcceptingTransport:
+class AcceptingTransport(PassingTransport):
     """Send requests on through another transport with an Accept header of its own."""
 
     def __init__(self, transport: Transport, *, accept: str, accept_stream: str) -> None:
-        self._transport = transport
+        super().__init__(transport)
         self._accept = accept
         self._accept_stream = accept_stream
 
@@ -37,7 +44,7 @@ class AcceptingTransport:
         """Send a request; writes keep the Accept header they have."""
         if method == "GET":
             headers = {**headers, "Accept": self._accept}
-        return await self._transport.request(method, path, query=query, headers=headers, body=body)
+        return await super().request(method, path, query=query, headers=headers, body=body)
 
     def stream(
         self,
@@ -50,7 +57,7 @@ class AcceptingTransport:
     ) -> AbstractAsyncContextManager[Stream]:
         """Send a request whose answer is read while it comes."""
         headers = {**headers, "Accept": self._accept_stream}
-        return self._transport.stream(method, path, query=query, headers=headers, body=body)
+        return super().stream(method, path, query=query, headers=headers, body=body)
 
     async def close(self) -> None:
         """Do nothing: the transport below belongs to its own client."""

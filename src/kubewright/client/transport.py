@@ -95,3 +95,38 @@ class Transport(Protocol):
     async def close(self) -> None:
         """End all connections; no request may follow."""
         ...
+
+
+class PassingTransport:
+    """Pass requests on to another transport; a wrapper inherits what it does not change."""
+
+    def __init__(self, inner: Transport) -> None:
+        self._inner = inner
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Query = (),
+        headers: Mapping[str, str] = NO_HEADERS,
+        body: bytes = b"",
+    ) -> Response:
+        """Send a request and wait for the whole answer."""
+        return await self._inner.request(method, path, query=query, headers=headers, body=body)
+
+    def stream(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Query = (),
+        headers: Mapping[str, str] = NO_HEADERS,
+        body: bytes = b"",
+    ) -> AbstractAsyncContextManager[Stream]:
+        """Send a request whose answer is read while it comes; leaving the context abandons it."""
+        return self._inner.stream(method, path, query=query, headers=headers, body=body)
+
+    async def close(self) -> None:
+        """End all connections."""
+        await self._inner.close()

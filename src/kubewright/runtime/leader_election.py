@@ -33,6 +33,7 @@ from kubewright.client.clock import Clock
 from kubewright.client.objects import decode_object
 from kubewright.client.transport import (
     NO_HEADERS,
+    PassingTransport,
     Query,
     Response,
     Stream,
@@ -388,7 +389,7 @@ class LeaderElector:
         self._told = text
 
 
-class FencedTransport:
+class FencedTransport(PassingTransport):
     """Pass reads on, and writes only while the process leads.
 
     The check is the last thing before a request is handed to the kernel, also where a connection
@@ -402,7 +403,7 @@ class FencedTransport:
     """
 
     def __init__(self, inner: Transport, elector: LeaderElector) -> None:
-        self._inner = inner
+        super().__init__(inner)
         self._elector = elector
 
     async def request(
@@ -445,7 +446,3 @@ class FencedTransport:
         if method not in _READS:
             self._elector.check()
         return self._inner.stream(method, path, query=query, headers=headers, body=body)
-
-    async def close(self) -> None:
-        """End all connections."""
-        await self._inner.close()

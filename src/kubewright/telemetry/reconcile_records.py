@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import OrderedDict, deque
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -20,9 +19,9 @@ from kubewright.cache.entry import Entry
 from kubewright.client.clock import Clock, SystemClock
 from kubewright.client.transport import (
     NO_HEADERS,
+    PassingTransport,
     Query,
     Response,
-    Stream,
     Transport,
     find_header,
 )
@@ -247,11 +246,11 @@ class _Named(msgspec.Struct):
     metadata: dict[str, Any]
 
 
-class _NotingTransport:
+class _NotingTransport(PassingTransport):
     """Pass requests on, and note the writes of the reconcile that the running code belongs to."""
 
     def __init__(self, inner: Transport, clock: Clock) -> None:
-        self._inner = inner
+        super().__init__(inner)
         self._clock = clock
 
     async def request(
@@ -279,20 +278,6 @@ class _NotingTransport:
             seconds = self._clock.monotonic() - began
             target = f"{path}/{_name_of(body)}" if method == "POST" else path
             note_write(attempt, Write(_verb_of(method, headers), target, answer, seconds))
-
-    def stream(
-        self,
-        method: str,
-        path: str,
-        *,
-        query: Query = (),
-        headers: Mapping[str, str] = NO_HEADERS,
-        body: bytes = b"",
-    ) -> AbstractAsyncContextManager[Stream]:
-        return self._inner.stream(method, path, query=query, headers=headers, body=body)
-
-    async def close(self) -> None:
-        await self._inner.close()
 
 
 def note_write(attempt: Attempt, write: Write) -> None:

@@ -8,7 +8,14 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
 from kubewright.api.errors import TransportError
-from kubewright.client.transport import NO_HEADERS, Query, Response, Stream, Transport
+from kubewright.client.transport import (
+    NO_HEADERS,
+    PassingTransport,
+    Query,
+    Response,
+    Stream,
+    Transport,
+)
 
 _NO_ANSWER = "<error>"
 """client-go's code of a request without an answer."""
@@ -59,13 +66,13 @@ class RESTMetrics:
         )
 
 
-class MeasuredTransport:
+class MeasuredTransport(PassingTransport):
     """Pass requests on; count each by the code of its answer. A watch counts when it opens."""
 
     def __init__(
         self, inner: Transport, host: str, metrics: RESTMetrics, monotonic: Callable[[], float]
     ) -> None:
-        self._inner = inner
+        super().__init__(inner)
         self._host = host
         self._metrics = metrics
         self._monotonic = monotonic
@@ -107,10 +114,6 @@ class MeasuredTransport:
         """Open a stream and count its answer."""
         opening = self._inner.stream(method, path, query=query, headers=headers, body=body)
         return self._open(method, opening)
-
-    async def close(self) -> None:
-        """End all connections."""
-        await self._inner.close()
 
     @asynccontextmanager
     async def _open(

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from contextlib import AbstractAsyncContextManager
 
 from opentelemetry import context, trace
 from opentelemetry.propagate import inject
@@ -17,7 +16,13 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.trace import ProxyTracerProvider, Span, SpanKind, Status, StatusCode
 
 from kubewright.api.errors import ConfigurationError, TransportError
-from kubewright.client.transport import NO_HEADERS, Query, Response, Stream, Transport
+from kubewright.client.transport import (
+    NO_HEADERS,
+    PassingTransport,
+    Query,
+    Response,
+    Transport,
+)
 from kubewright.runtime.attempt import Attempt, Outcome
 from kubewright.runtime.observer import NoControllerObserver, NoObserver
 from kubewright.telemetry.redaction import redact
@@ -110,11 +115,11 @@ class _TracedController(NoControllerObserver):
         span.end()
 
 
-class _TracedTransport:
+class _TracedTransport(PassingTransport):
     """Pass requests on; each write is a span."""
 
     def __init__(self, inner: Transport, tracer: trace.Tracer) -> None:
-        self._inner = inner
+        super().__init__(inner)
         self._tracer = tracer
 
     async def request(
@@ -146,20 +151,6 @@ class _TracedTransport:
             if response.status >= _FIRST_ERROR:
                 span.set_status(Status(StatusCode.ERROR))
             return response
-
-    def stream(
-        self,
-        method: str,
-        path: str,
-        *,
-        query: Query = (),
-        headers: Mapping[str, str] = NO_HEADERS,
-        body: bytes = b"",
-    ) -> AbstractAsyncContextManager[Stream]:
-        return self._inner.stream(method, path, query=query, headers=headers, body=body)
-
-    async def close(self) -> None:
-        await self._inner.close()
 
 
 def resource_of(path: str) -> str:

@@ -5,12 +5,19 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 
-from kubewright.client.transport import NO_HEADERS, Query, Response, Stream, Transport
+from kubewright.client.transport import (
+    NO_HEADERS,
+    PassingTransport,
+    Query,
+    Response,
+    Stream,
+    Transport,
+)
 from kubewright.testing.call import Call
 from kubewright.testing.faults import Faults
 
 
-class FaultyTransport:
+class FaultyTransport(PassingTransport):
     """Pass requests to another transport, as far as the faults let them.
 
         faults = Faults()
@@ -22,7 +29,7 @@ class FaultyTransport:
     """
 
     def __init__(self, inner: Transport, faults: Faults) -> None:
-        self._inner = inner
+        super().__init__(inner)
         self._faults = faults
 
     async def request(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, TypeAlias
 
 # argparse gives its type no public name, and it is generic for type checkers only.
@@ -52,6 +53,21 @@ def add_command(
 def add_output_flag(parser: argparse.ArgumentParser) -> None:
     """Declare `-o json`."""
     parser.add_argument("-o", "--output", choices=["json"], help="output format instead of text")
+
+
+def add_cluster_flags(parser: argparse.ArgumentParser, *, namespace: str) -> None:
+    """Declare which cluster and which namespaces; `namespace` says what one is for."""
+    parser.add_argument(
+        "--kubeconfig", type=Path, help="kubeconfig file (default: as kubectl finds it)"
+    )
+    parser.add_argument("--context", help="context of the kubeconfig (default: its current one)")
+    parser.add_argument(
+        "-n",
+        "--namespace",
+        action="append",
+        dest="namespaces",
+        help=f"{namespace}; may be given several times (default: all)",
+    )
 
 
 def format_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

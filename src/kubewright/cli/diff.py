@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import argparse
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kubewright.api.errors import ConfigurationError, NotFound
-from kubewright.cli.command import Commands, add_command
+from kubewright.cli.command import Commands, add_cluster_flags, add_command
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,17 +42,7 @@ def add_to(commands: Commands) -> None:
     parser.add_argument(
         "object", metavar="KIND/NAME", nargs="?", help="only for this object (default: all)"
     )
-    parser.add_argument(
-        "--kubeconfig", type=Path, help="kubeconfig file (default: as kubectl finds it)"
-    )
-    parser.add_argument("--context", help="context of the kubeconfig (default: its current one)")
-    parser.add_argument(
-        "-n",
-        "--namespace",
-        action="append",
-        dest="namespaces",
-        help="look only into this namespace; may be given several times (default: all)",
-    )
+    add_cluster_flags(parser, namespace="look only into this namespace")
     parser.add_argument(
         "--exit-code",
         action="store_true",

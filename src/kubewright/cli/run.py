@@ -8,7 +8,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kubewright.cli.command import Commands, add_command
+from kubewright.cli.command import Commands, add_cluster_flags, add_command
 from kubewright.cli.webhooks import Webhooks, add_webhook_flags
 
 if TYPE_CHECKING:
@@ -40,17 +40,7 @@ def add_to(commands: Commands) -> None:
         commands, "run", "Run the operators of a module or file", run, examples=EXAMPLES
     )
     parser.add_argument("module", metavar="MODULE", help="dotted module name, or a path to a file")
-    parser.add_argument(
-        "--kubeconfig", type=Path, help="kubeconfig file (default: as kubectl finds it)"
-    )
-    parser.add_argument("--context", help="context of the kubeconfig (default: its current one)")
-    parser.add_argument(
-        "-n",
-        "--namespace",
-        action="append",
-        dest="namespaces",
-        help="watch only this namespace; may be given several times (default: all)",
-    )
+    add_cluster_flags(parser, namespace="watch only this namespace")
     parser.add_argument(
         "--install-crds", action="store_true", help="apply the operators' CRDs before they start"
     )

@@ -52,16 +52,12 @@ class MutatingPolicyAdmission:
 
     async def _apply(self, policy: Object, binding: Object, attributes: Attributes) -> None:
         spec = policy["spec"]
-        data = self._bindings.build_data(attributes)
         try:
-            for params in await self._bindings.find_params(spec, binding["spec"], attributes):
-                given = cel.evaluate_variables(spec, {**data, "params": params})
-                if not cel.meets_conditions(spec, given):
-                    return
+            async for given in self._bindings.evaluate(policy, binding, attributes):
                 for mutation in spec.get("mutations") or ():
-                    current = {**data, "params": params, "object": attributes.obj}
-                    given = cel.evaluate_variables(spec, current)
-                    attributes.obj = policy_mutation.apply_mutation(mutation, given, attributes)
+                    # Each sees what the one before it made.
+                    current = cel.evaluate_variables(spec, {**given, "object": attributes.obj})
+                    attributes.obj = policy_mutation.apply_mutation(mutation, current, attributes)
         except (cel.ExpressionFailed, policy_mutation.MutationFailed) as error:
             if spec.get("failurePolicy") != "Ignore":
                 raise _refused(policy, binding, str(error), attributes) from error

@@ -43,12 +43,8 @@ class PolicyAdmission:
 
     async def _apply(self, policy: Object, binding: Object, attributes: Attributes) -> None:
         spec = policy["spec"]
-        data = self._bindings.build_data(attributes)
         try:
-            for params in await self._bindings.find_params(spec, binding["spec"], attributes):
-                given = cel.evaluate_variables(spec, {**data, "params": params})
-                if not cel.meets_conditions(spec, given):
-                    return
+            async for given in self._bindings.evaluate(policy, binding, attributes):
                 for rule in spec.get("validations") or ():
                     _judge(policy, binding, rule, given, attributes)
         except cel.ExpressionFailed as error:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from kubewright.api.resource import GroupVersionKind, Object
@@ -48,9 +48,23 @@ class PolicyBindings:
             return []
         return [pair for pair in self._bound if self._concerns(*pair, attributes)]
 
-    def build_data(self, attributes: Attributes) -> Object:
-        """Return what the expressions of a policy can look at."""
-        return _build_data(attributes, self._namespace(attributes))
+    async def evaluate(
+        self, policy: Object, binding: Object, attributes: Attributes
+    ) -> AsyncIterator[Object]:
+        """Yield what the expressions of a policy can look at, once for each of its parameters.
+
+        It ends with the first ones with which the match conditions do not hold.
+
+        Raises:
+            ExpressionFailed: a condition has no value, or parameters that must be there are not.
+        """
+        spec = policy["spec"]
+        data = _build_data(attributes, self._namespace(attributes))
+        for params in await self._find_params(spec, binding["spec"], attributes):
+            given = cel.evaluate_variables(spec, {**data, "params": params})
+            if not cel.meets_conditions(spec, given):
+                return
+            yield given
 
     def _on_change(self, change: Change) -> None:
         if change.key.startswith(_PREFIX):
@@ -65,7 +79,7 @@ class PolicyBindings:
                 if binding["spec"].get("policyName") == policy["metadata"]["name"]:
                     yield policy, binding
 
-    async def find_params(
+    async def _find_params(
         self, spec: Object, binding: Object, attributes: Attributes
     ) -> Sequence[Object | None]:
         """Return the objects that a policy is to be asked with; None alone where it takes none.

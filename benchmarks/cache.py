@@ -17,7 +17,7 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -254,7 +254,8 @@ def main() -> None:
         return
     if options.form:
         event_loop.calm_collector()
-        print(json.dumps(run(measure(options.port, options.form, options.events))))
+        figures = event_loop.run(measure(options.port, options.form, options.events))
+        print(json.dumps(figures))
         return
     print(f"{options.objects} Deployments in a cache, then {options.events} changes\n")
     print("| cache | list CPU s | MiB | longest stall ms | watch µs per event |")
@@ -268,15 +269,6 @@ def main() -> None:
             f"{figures['us_per_event']:.1f}",
         ]
         print(f"| {form} | {' | '.join(texts)} |", flush=True)
-
-
-def run(main: Awaitable[dict[str, float]]) -> dict[str, float]:
-    """Run on the loop that `kubewright run` would choose."""
-
-    async def whole() -> dict[str, float]:
-        return await main
-
-    return event_loop.run(whole())
 
 
 if __name__ == "__main__":

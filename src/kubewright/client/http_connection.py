@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import AsyncIterator
 from typing import cast
 
@@ -158,7 +159,7 @@ class HTTPConnection(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
 
-    async def start_tls(self, context: object, server_hostname: str) -> None:
+    async def start_tls(self, context: ssl.SSLContext, server_hostname: str) -> None:
         """Go on inside TLS, through the tunnel that a proxy opened.
 
         Raises:
@@ -169,7 +170,7 @@ class HTTPConnection(asyncio.Protocol):
         inner = await loop.start_tls(
             self._transport,
             self,
-            context,  # type: ignore[arg-type]  # an ssl.SSLContext; ssl is imported where needed
+            context,
             server_hostname=server_hostname,
         )
         self._transport = inner

@@ -1,4 +1,4 @@
-"""The transport over HTTP/1.1 and TLS: credentials, kept connections, one prepared head each."""
+"""The transport over HTTP/1.1 and TLS: credentials, and connections that are kept."""
 
 from __future__ import annotations
 

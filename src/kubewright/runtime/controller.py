@@ -314,19 +314,17 @@ class Controller:
         attempt.is_bug, attempt.timed_out = is_bug(error), is_timeout(error)
         if remedy is Remedy.WAIT_FOR_CHANGE:
             self.queue.forget(key)
-            if is_end_of_namespace(error):
-                self._note_stalled(key, is_stalled=False)
-            else:
-                self._note_stalled(key, is_stalled=True)
+            ends = is_end_of_namespace(error)
+            self._note_stalled(key, is_stalled=not ends)
             known = self._state.told.get(key) == text
             self._state.told[key] = text
             context.logger.log(
-                logging.DEBUG if known or is_end_of_namespace(error) else logging.WARNING,
+                logging.DEBUG if known or ends else logging.WARNING,
                 "not tried again until something changes: %s",
                 text,
                 exc_info=error if is_fault(error) and not known else None,
             )
-            return Outcome.SUCCESS if is_end_of_namespace(error) else Outcome.TERMINAL
+            return Outcome.SUCCESS if ends else Outcome.TERMINAL
         attempt.failures = failures = self.queue.failures(key) + 1
         at_least = retry_after(error)
         if failures >= STALLED_AFTER:

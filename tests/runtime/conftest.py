@@ -22,6 +22,7 @@ from kubewright.runtime.controller import Controller
 from kubewright.runtime.manager import Manager
 from kubewright.runtime.observer import Observer
 from kubewright.runtime.operator import Operator
+from tests.runtime.pools import build_operator
 from tests.runtime.recording import RecordingTransport
 
 Running = Callable[..., AbstractAsyncContextManager[Manager]]
@@ -43,6 +44,12 @@ async def transport() -> AsyncIterator[RecordingTransport]:
 @pytest.fixture
 async def client(transport: RecordingTransport) -> Client:
     return Client(transport)
+
+
+@pytest.fixture
+async def pools_are_served(client: Client) -> None:
+    """Have the server know the kind of these tests."""
+    await build_operator().ensure_crds(client)
 
 
 @pytest.fixture

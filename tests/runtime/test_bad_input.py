@@ -19,14 +19,9 @@ from kubewright.runtime.context import Context
 from kubewright.runtime.operator import Operator
 from kubewright.runtime.result import Result
 from tests.runtime.conftest import Running, config_map_names, eventually
-from tests.runtime.pools import Pool, build_operator, build_pool
+from tests.runtime.pools import Pool, build_pool
 
 pytestmark = pytest.mark.usefixtures("pools_are_served")
-
-
-@pytest.fixture
-async def pools_are_served(client: Client) -> None:
-    await build_operator().ensure_crds(client)
 
 
 async def find_true(client: Client, namespace: str, name: str, type: str) -> Object | None:

@@ -19,15 +19,10 @@ from kubewright.runtime.controller import Controller
 from kubewright.runtime.operator import Operator
 from kubewright.runtime.result import Result
 from tests.runtime.conftest import Running, eventually
-from tests.runtime.pools import Pool, build_operator, build_pool
+from tests.runtime.pools import Pool, build_pool
 from tests.runtime.test_operator import is_true, message_of
 
 pytestmark = pytest.mark.usefixtures("pools_are_served")
-
-
-@pytest.fixture
-async def pools_are_served(client: Client) -> None:
-    await build_operator().ensure_crds(client)
 
 
 def config_map(namespace: str, name: str) -> Object:

@@ -31,11 +31,6 @@ from tests.runtime.recording import RecordingTransport
 pytestmark = pytest.mark.usefixtures("pools_are_served")
 
 
-@pytest.fixture
-async def pools_are_served(client: Client) -> None:
-    await build_operator().ensure_crds(client)
-
-
 def build_map(name: str, namespace: str = "", **data: str) -> Object:
     metadata = {"name": name, "namespace": namespace} if namespace else {"name": name}
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}

@@ -19,10 +19,7 @@ from tests.runtime.conftest import Running, config_map_names, eventually
 from tests.runtime.pools import Pool, build_config_map, build_operator, build_pool
 from tests.runtime.recording import RecordingTransport
 
-
-@pytest.fixture(autouse=True)
-async def pools_are_served(client: Client) -> None:
-    await build_operator().ensure_crds(client)
+pytestmark = pytest.mark.usefixtures("pools_are_served")
 
 
 async def preview(client: Client, operator: Operator, namespace: str) -> list[Preview]:

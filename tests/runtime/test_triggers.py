@@ -25,14 +25,9 @@ from kubewright.runtime.queue import Priority
 from kubewright.runtime.result import Result
 from kubewright.runtime.watch import generation_changed
 from tests.runtime.conftest import FastClock, Running, eventually
-from tests.runtime.pools import Pool, build_operator, build_pool
+from tests.runtime.pools import Pool, build_pool
 
 pytestmark = pytest.mark.usefixtures("pools_are_served")
-
-
-@pytest.fixture
-async def pools_are_served(client: Client) -> None:
-    await build_operator().ensure_crds(client)
 
 
 class Reconciles:

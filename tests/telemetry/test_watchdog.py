@@ -7,8 +7,8 @@ import gc
 import logging
 import re
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from datetime import timedelta
 from random import Random
 
@@ -131,21 +131,28 @@ async def test_a_calm_watchdog_is_roused_by_a_reconcile(watched: Watched) -> Non
     assert len(watched.sleeps) == 1
 
 
-async def test_the_garbage_collector_is_called_by_its_name(
-    watched: Watched, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@contextmanager
+def collections_taking(seconds: float) -> Iterator[None]:
     def finalize(phase: str, _: dict[str, int]) -> None:
-        # As if the collection itself took so long.
         if phase == "start":
-            time.sleep(0.6)
+            time.sleep(seconds)
 
-    gc.collect()
     gc.callbacks.append(finalize)
     try:
-        async with a_turn_later():
-            gc.collect()
+        yield
     finally:
         gc.callbacks.remove(finalize)
+
+
+# One long collection, and many that are short but come one after the other.
+@pytest.mark.parametrize(("collections", "seconds"), [(1, 0.6), (60, 0.01)])
+async def test_the_garbage_collector_is_called_by_its_name(
+    watched: Watched, collections: int, seconds: float
+) -> None:
+    async with a_turn_later():
+        with collections_taking(seconds):
+            for _ in range(collections):
+                gc.collect(0)
 
     assert any("by Python's garbage collector" in report for report in watched.reports)
 

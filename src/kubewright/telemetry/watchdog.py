@@ -75,7 +75,8 @@ class Watchdog(NoObserver, NoControllerObserver):
         self._is_over = False
         self._roused = threading.Event()
         self._places: set[object] = set()
-        self._collection_began = self._collection_ended = 0.0
+        self._collections = (0.0, 0.0)
+        """Seconds of all collections that ended, and when the running one began (0: none runs)."""
 
     def controller(self, name: str, workers: int) -> NoControllerObserver:
         """Hear of each reconcile."""
@@ -110,6 +111,7 @@ class Watchdog(NoObserver, NoControllerObserver):
             # In this order: who rouses it from now on is not missed.
             self._roused.clear()
             self.is_calm = looks_at_rest * self._limit / 2 >= _CALM_AFTER
+            collected = self._sum_collections()
             overslept, used = self._sleep()
             frame = self._find_frame()
             if frame is None or is_at_rest(frame):
@@ -117,7 +119,7 @@ class Watchdog(NoObserver, NoControllerObserver):
                 continue
             looks_at_rest = 0
             if self._is_held(overslept, used):
-                self._report(frame)
+                self._report(frame, collected)
                 self._tell_blocked(loop, overslept)
             del frame  # it would keep alive what the loop works on
             if not self._look_closely(loop):
@@ -141,6 +143,7 @@ class Watchdog(NoObserver, NoControllerObserver):
     def _look_closely(self, loop: asyncio.AbstractEventLoop) -> bool:
         """Send the loop a call; report what it is at if that does not come. False: it is closed."""
         sent, answered = self._monotonic(), threading.Event()
+        collected = self._sum_collections()
         try:
             loop.call_soon_threadsafe(self._answer, sent, answered)
         except RuntimeError:
@@ -155,7 +158,7 @@ class Watchdog(NoObserver, NoControllerObserver):
         ):
             in_time = answered.wait(self._limit)
         if not in_time and (frame := self._find_frame()) and not answered.is_set():
-            self._report(frame)
+            self._report(frame, collected)
         while not answered.wait(self._limit) and not self._is_over:
             pass
         return True
@@ -175,8 +178,9 @@ class Watchdog(NoObserver, NoControllerObserver):
     def _find_frame(self) -> FrameType | None:
         return sys._current_frames().get(self._loop_thread)
 
-    def _report(self, frame: FrameType) -> None:
-        if self._was_collecting():
+    def _report(self, frame: FrameType, collected: float) -> None:
+        """Say what held the loop since `collected` was the sum of all collections."""
+        if self._sum_collections() - collected >= self._limit / 2:
             self._tell("garbage collection", "Python's garbage collector", "")
             return
         place = find_place(frame)
@@ -184,12 +188,10 @@ class Watchdog(NoObserver, NoControllerObserver):
         where = f"{code.co_qualname} ({code.co_filename}:{place.f_lineno})"
         self._tell((code.co_filename, code.co_firstlineno), where, "".join(format_stack(frame)))
 
-    def _was_collecting(self) -> bool:
-        """Tell whether it was the garbage collector that took the time just now."""
-        now = self._monotonic()
-        ended = self._collection_ended or now
-        is_recent = bool(self._collection_began) and now - ended < self._limit / 2
-        return is_recent and ended - self._collection_began >= self._limit / 2
+    def _sum_collections(self) -> float:
+        """Return the seconds that the garbage collector took up to now."""
+        ended, began = self._collections
+        return ended + (self._monotonic() - began if began else 0)
 
     def _tell(self, place: object, where: str, stack: str) -> None:
         # A loop that is not watched any more may have ended: it answers nothing, and blocks nobody.
@@ -205,10 +207,11 @@ class Watchdog(NoObserver, NoControllerObserver):
         )
 
     def _note_collection(self, phase: str, _: dict[str, int]) -> None:
+        # One assignment: the thread that looks sees both values of one moment.
         if phase == "start":
-            self._collection_began, self._collection_ended = self._monotonic(), 0.0
+            self._collections = (self._collections[0], self._monotonic())
         else:
-            self._collection_ended = self._monotonic()
+            self._collections = (self._sum_collections(), 0.0)
 
 
 def is_at_rest(frame: FrameType) -> bool:

@@ -7,7 +7,6 @@ signatures" in `docs/concepts.md` says once for all what it is; every error that
 from __future__ import annotations
 
 import ast
-import dataclasses
 import importlib
 import inspect
 import re
@@ -18,7 +17,9 @@ from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeGuard
+
+import msgspec
 
 import kubewright
 
@@ -145,9 +146,14 @@ def known_words() -> set[str]:
     return {word for row in rows for word in re.findall(r"`(\w+)`", row.split("|")[1])}
 
 
+def is_record(cls: type | None) -> TypeGuard[type[msgspec.Struct]]:
+    """Tell a class whose fields are the parameters of its constructor."""
+    return cls is not None and issubclass(cls, msgspec.Struct)
+
+
 def parameters_of(named: Named) -> list[str]:
     """Return the names of what a caller passes."""
-    if named.name.endswith("()") and dataclasses.is_dataclass(named.cls):
+    if named.name.endswith("()") and is_record(named.cls):
         return []
     kinds = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
     parameters = inspect.signature(named.call).parameters.values()
@@ -272,9 +278,9 @@ def test_every_field_of_a_record_is_spoken_of() -> None:
     words = known_words()
     lacking = {}
     for name, cls in CLASSES.items():
-        if not dataclasses.is_dataclass(cls):
+        if not is_record(cls):
             continue
-        fields = {each.name for each in dataclasses.fields(cls) if not each.name.startswith("_")}
+        fields = {each for each in cls.__struct_fields__ if not each.startswith("_")}
         told = words | fields_told_beside(cls)
         untold = sorted(each for each in fields - told if not is_told(each, cls.__doc__ or ""))
         if untold:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from msgspec.structs import replace
 
 from kubewright.webhook.certificate import Lifetimes, Material, is_signed_by, names_of
 from kubewright.webhook.certificate_rotation import Step, make_material, plan_rotation, rotate

@@ -7,8 +7,9 @@ while it is on its way; `Stalled` is true when it cannot get there without help.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
+
+import msgspec
 
 from kubewright.api.resource import Object
 
@@ -22,8 +23,7 @@ STALLED = "Stalled"
 """The type of the condition that is true when nothing will change by itself."""
 
 
-@dataclass(frozen=True, slots=True)
-class Condition:
+class Condition(msgspec.Struct, frozen=True):
     """One aspect of an object's state.
 
     `type` names the aspect, such as `Ready`; `status` is "True", "False" or "Unknown". `reason` is

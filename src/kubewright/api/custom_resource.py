@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import (
     Annotated,
     Any,
@@ -76,8 +75,7 @@ class Status(BaseModel):
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Scale:
+class Scale(msgspec.Struct, frozen=True):
     """Where `kubectl scale` and autoscalers find the replicas: dotted paths into the object.
 
     `spec` leads to the wanted number, `status` to the present one, and `selector` to the text that
@@ -89,8 +87,7 @@ class Scale:
     selector: str | None = "status.selector"
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+class Column(msgspec.Struct, frozen=True):
     """A column of `kubectl get`; without a type, that of the schema at `path` is taken.
 
     `name` is its head, `path` leads to the field with dots, and `ready` stands for the condition. A

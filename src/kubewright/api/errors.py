@@ -27,8 +27,9 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
+
+import msgspec
 
 from kubewright.api.resource import Object
 
@@ -100,8 +101,7 @@ def known_causes(error: Exception) -> list[KubewrightError]:
     return known
 
 
-@dataclass(frozen=True, slots=True)
-class Cause:
+class Cause(msgspec.Struct, frozen=True):
     """One reason of a refusal: a word such as `FieldValueRequired`, a message, the field's path."""
 
     reason: str
@@ -114,8 +114,7 @@ class Cause:
         return {key: value for key, value in parts.items() if value}
 
 
-@dataclass(frozen=True, slots=True)
-class StatusDetails:
+class StatusDetails(msgspec.Struct, frozen=True):
     """The `details` of a Status: which object, which causes, when to come back."""
 
     name: str = ""
@@ -154,7 +153,9 @@ class StatusDetails:
         )
 
 
-@dataclass(eq=False)
+_NO_DETAILS = StatusDetails()
+
+
 class APIError(KubewrightError):
     """An API server refused a request with a Status.
 
@@ -163,18 +164,21 @@ class APIError(KubewrightError):
     be done next. `details` is None where the server sends none; an empty one is written as `{}`.
     """
 
-    message: str
-    details: StatusDetails | None = field(default_factory=StatusDetails)
-    code: int = 0
-    reason: str = ""
-
     default_code: ClassVar[int] = 500
     default_reason: ClassVar[str] = ""
 
-    def __post_init__(self) -> None:
-        super().__init__(self.message)
-        self.code = self.code or self.default_code
-        self.reason = self.reason or self.default_reason
+    def __init__(
+        self,
+        message: str,
+        details: StatusDetails | None = _NO_DETAILS,
+        code: int = 0,
+        reason: str = "",
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.details = details
+        self.code = code or self.default_code
+        self.reason = reason or self.default_reason
 
     def __str__(self) -> str:
         return self.message

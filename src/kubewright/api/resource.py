@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple, TypeAlias
 from urllib.parse import quote
+
+import msgspec
 
 Object: TypeAlias = dict[str, Any]
 """A Kubernetes object as JSON has it: `apiVersion`, `kind`, `metadata` and the rest."""
@@ -47,8 +48,7 @@ class GroupKind(NamedTuple):
         return f"{self.kind}.{self.group}" if self.group else self.kind
 
 
-@dataclass(frozen=True, slots=True)
-class GroupVersionKind:
+class GroupVersionKind(msgspec.Struct, frozen=True):
     """A kind in one version of its API group; the core group is `""`.
 
     `str` writes it as error messages of Kubernetes do: `apps/v1, Kind=Deployment`.
@@ -89,8 +89,7 @@ def _parse_gvk(api_version: str, kind: str) -> GroupVersionKind:
     return GroupVersionKind(group, version, kind)
 
 
-@dataclass(frozen=True, slots=True)
-class Resource:
+class Resource(msgspec.Struct, frozen=True):
     """A REST resource: where the API server serves the objects of one kind.
 
     `plural` is the name in the URL, such as `deployments`. A `namespaced` resource has its objects

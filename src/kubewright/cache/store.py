@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from itertools import islice
 from typing import TypeAlias, TypeVar
+
+import msgspec
 
 from kubewright.api.metadata import ObjectMeta
 from kubewright.api.resource import NamespacedName, Resource
@@ -40,8 +41,7 @@ def _split(items: Iterable[T]) -> Iterator[Sequence[T]]:
         yield part
 
 
-@dataclass(eq=False, slots=True)
-class _Waiter:
+class _Waiter(msgspec.Struct, eq=False):
     key: NamespacedName
     resource_version: str
     seen: asyncio.Future[None]

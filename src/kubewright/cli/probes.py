@@ -6,9 +6,10 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 from urllib.parse import urlsplit
+
+import msgspec
 
 from kubewright.api.errors import ConfigurationError
 from kubewright.cli.running_operator import announce
@@ -31,8 +32,7 @@ RECORDS_PATH = "/debug/reconciles"
 _logger = logging.getLogger("kubewright")
 
 
-@dataclass(frozen=True, slots=True)
-class Probes:
+class Probes(msgspec.Struct, frozen=True):
     """Where metrics and probes are served; both may be at one address, or nowhere.
 
     The records of reconciles have an address of their own, which others must not reach.

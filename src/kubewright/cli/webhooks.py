@@ -6,10 +6,11 @@ import argparse
 import ipaddress
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 from urllib.parse import urlsplit
+
+import msgspec
 
 from kubewright.api.errors import ConfigurationError
 from kubewright.api.resource import NamespacedName
@@ -55,8 +56,7 @@ def add_webhook_flags(parser: argparse.ArgumentParser) -> None:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Webhooks:
+class Webhooks(msgspec.Struct, frozen=True):
     """Where webhooks are served and how the API server reaches them; nowhere without an address.
 
     Without an endpoint, manifests say where they are.

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import base64
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
+
+import msgspec
+from msgspec.structs import replace
 
 from kubewright.api.errors import ConfigurationError
 from kubewright.client.clock import Clock, SystemClock
@@ -16,12 +18,15 @@ from kubewright.client.tls import CertificateFiles, ClientCertificate
 TOKEN_FILE_SECONDS = 60.0
 
 
-@dataclass(frozen=True, slots=True)
-class Credential:
+class Credential(msgspec.Struct, frozen=True):
     """What one request carries: headers, and the certificate of its connection."""
 
-    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    headers: Mapping[str, str] = {}
     certificate: ClientCertificate | None = None
+
+    def __repr__(self) -> str:
+        # Without the headers: they are secret.
+        return f"<Credential with {', '.join(self.headers) or 'no header'}>"
 
 
 class Credentials(Protocol):
@@ -162,14 +167,13 @@ class RenewedCertificate:
                 ) from error
 
 
-@dataclass(frozen=True, slots=True)
-class Impersonation:
+class Impersonation(msgspec.Struct, frozen=True):
     """The user to act as; the server checks that the real one may `impersonate`."""
 
     user: str
     uid: str = ""
     groups: tuple[str, ...] = ()
-    extra: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    extra: Mapping[str, tuple[str, ...]] = {}
 
 
 def build_bearer(token: str) -> dict[str, str]:

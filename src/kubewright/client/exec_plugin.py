@@ -6,7 +6,6 @@ import asyncio
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -26,8 +25,7 @@ _TIMEOUT_SECONDS = 60.0
 _EARLY = timedelta(seconds=10)
 
 
-@dataclass(frozen=True, slots=True)
-class ExecConfig:
+class ExecConfig(msgspec.Struct, frozen=True):
     """How to run a plugin: the `exec` part of a kubeconfig's user.
 
     `cluster` is handed to the plugin in KUBERNETES_EXEC_INFO where it asks for it.
@@ -35,7 +33,7 @@ class ExecConfig:
 
     command: str
     args: tuple[str, ...] = ()
-    env: Mapping[str, str] = field(default_factory=dict)
+    env: Mapping[str, str] = {}
     api_version: str = API_VERSIONS[0]
     install_hint: str = ""
     interactive: bool = False

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
+
+import msgspec
 
 from kubewright.api.errors import ConfigurationError
 from kubewright.api.resource import Object
@@ -20,8 +21,7 @@ SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _INTERACTIVE_MODES = ("", "IfAvailable", "Always", "Never")
 
 
-@dataclass(frozen=True, slots=True)
-class User:
+class User(msgspec.Struct, frozen=True):
     """Who asks: the ways to prove it that a kubeconfig can name; a token goes before a password."""
 
     token: str = ""
@@ -37,8 +37,7 @@ class User:
         return "User(…)"
 
 
-@dataclass(frozen=True, slots=True)
-class KubeConfig:
+class KubeConfig(msgspec.Struct, frozen=True):
     """Which API server, how to verify it, who asks, and in which namespace by default.
 
     `load` finds it as kubectl does. `server` is a URL; `tls` holds the authorities to trust and
@@ -48,8 +47,8 @@ class KubeConfig:
 
     server: str
     namespace: str = "default"
-    tls: TLSConfig = field(default_factory=TLSConfig)
-    user: User = field(default_factory=User)
+    tls: TLSConfig = msgspec.field(default_factory=TLSConfig)
+    user: User = msgspec.field(default_factory=User)
     proxy: str | None = None
     context: str = ""
 

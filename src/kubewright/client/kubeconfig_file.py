@@ -6,10 +6,10 @@ import base64
 import binascii
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import yaml
 
 from kubewright.api.errors import ConfigurationError
@@ -20,8 +20,7 @@ _LISTS = {"clusters": "cluster", "contexts": "context", "users": "user"}
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
-@dataclass(frozen=True, slots=True)
-class Section:
+class Section(msgspec.Struct, frozen=True):
     """One named part of a kubeconfig, such as a user, and the file that it is written in.
 
     Relative paths in it are relative to that file.
@@ -29,7 +28,11 @@ class Section:
 
     file: Path
     where: str
-    fields: Object = field(repr=False)
+    fields: Object
+
+    def __repr__(self) -> str:
+        # Without the fields: some are secret.
+        return f"<Section {self.where} of {self.file}>"
 
     def text(self, name: str) -> str:
         """Return a text field; empty where it is missing.
@@ -101,8 +104,7 @@ class Section:
         return ConfigurationError(f"{self.file}: {self.where}.{name} {problem}")
 
 
-@dataclass(frozen=True, slots=True)
-class MergedFiles:
+class MergedFiles(msgspec.Struct, frozen=True):
     """Several kubeconfig files as one: of parts with one name, the first file's counts."""
 
     files: tuple[Path, ...]

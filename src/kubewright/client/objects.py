@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
@@ -36,8 +35,7 @@ class Page(NamedTuple):
     resource_version: str
 
 
-@dataclass(frozen=True, slots=True)
-class ObjectList(Generic[T]):
+class ObjectList(msgspec.Struct, Generic[T], frozen=True):
     """All objects that a list answered: the `items`, and the version that they were read at."""
 
     items: list[T]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 import msgspec
+from msgspec.structs import replace
 
 from kubewright.api.errors import APIError, StatusDetails
 from kubewright.api.resource import Object

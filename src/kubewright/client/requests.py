@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 import msgspec
@@ -36,8 +35,7 @@ class PatchType(enum.Enum):
     """A partial object whose lists merge by key; built-in kinds only."""
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(msgspec.Struct, frozen=True):
     """One request, ready to be sent."""
 
     method: str
@@ -45,7 +43,7 @@ class Request:
     query: Query = ()
     body: bytes = b""
     content_type: str = ""
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = {}
 
 
 def build_selector(selector: Selector | None) -> str:

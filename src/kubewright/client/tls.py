@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 import ssl
 import tempfile
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+import msgspec
+from msgspec.structs import replace
 
 from kubewright.api.errors import ConfigurationError
 
 
-@dataclass(frozen=True, slots=True)
-class ClientCertificate:
+class ClientCertificate(msgspec.Struct, frozen=True):
     """A certificate and its key in PEM, by which a user proves who they are."""
 
     certificate: bytes
@@ -22,8 +23,7 @@ class ClientCertificate:
         return "ClientCertificate(…)"
 
 
-@dataclass(frozen=True, slots=True)
-class CertificateFiles:
+class CertificateFiles(msgspec.Struct, frozen=True):
     """Where a certificate and its key are, for when somebody renews them."""
 
     certificate: Path
@@ -41,8 +41,7 @@ class CertificateFiles:
         return pair
 
 
-@dataclass(frozen=True, slots=True)
-class TLSConfig:
+class TLSConfig(msgspec.Struct, frozen=True):
     """How the server is verified: by `ca` in PEM, or by the system's authorities without one.
 
     `server_name` replaces the host of the URL where the certificate bears another name. Where the

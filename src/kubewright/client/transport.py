@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Protocol, TypeAlias
+
+import msgspec
 
 Query: TypeAlias = Sequence[tuple[str, str]]
 """Query parameters in order, not yet percent-encoded."""
@@ -24,12 +25,11 @@ def find_header(headers: Mapping[str, str], name: str) -> str:
     return next((value for key, value in headers.items() if key.lower() == wanted), "")
 
 
-@dataclass(frozen=True, slots=True)
-class Response:
+class Response(msgspec.Struct, frozen=True):
     """A whole answer; any status is an answer, also 500."""
 
     status: int
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = {}
     body: bytes = b""
 
     def header(self, name: str) -> str:
@@ -37,8 +37,7 @@ class Response:
         return find_header(self.headers, name)
 
 
-@dataclass(frozen=True, slots=True)
-class Stream:
+class Stream(msgspec.Struct, frozen=True):
     """An answer whose body comes piece by piece; pieces end anywhere, also inside a character.
 
     `chunks` ends where the server closed the answer properly, and raises TransportError where the

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any
 
@@ -22,18 +21,16 @@ _RECREATION_SECONDS = 600.0
 """More recreations in that time are a loop: what is desired differs each time."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Refusal:
+class _Refusal(msgspec.Struct, frozen=True):
     digest: bytes
     error: Invalid
     until: float
 
 
-@dataclass(slots=True)
-class _Owned:
-    applied: dict[ChildKey, bytes] = field(default_factory=dict)
-    refused: dict[ChildKey, _Refusal] = field(default_factory=dict)
-    recreated: dict[ChildKey, list[float]] = field(default_factory=dict)
+class _Owned(msgspec.Struct):
+    applied: dict[ChildKey, bytes] = {}
+    refused: dict[ChildKey, _Refusal] = {}
+    recreated: dict[ChildKey, list[float]] = {}
 
 
 class AppliedMemory:

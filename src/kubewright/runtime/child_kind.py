@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
+
+import msgspec
 
 from kubewright.api.errors import ConfigurationError, TerminalError
 from kubewright.api.metadata import build_owner_reference
@@ -29,8 +30,7 @@ OWNER = "kubewright.dev/owner"
 """The annotation that names the owner of a child that outlives it, in place of a reference."""
 
 
-@dataclass(frozen=True, slots=True)
-class ChildKind:
+class ChildKind(msgspec.Struct, frozen=True):
     """A kind of children, and the decisions that only its author can take.
 
     `on_immutable`: when the API refuses to change a field, `report` it and keep the child, or

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Mapping
-from dataclasses import dataclass, field
 from random import Random
 from typing import Protocol
+
+import msgspec
 
 from kubewright.api.errors import ConfigurationError, InternalError, Timeout, TransportError
 from kubewright.api.resource import NamespacedName, Object, Resource
@@ -33,8 +34,7 @@ class Stores(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Environment:
+class Environment(msgspec.Struct, frozen=True):
     """What a manager lends to everything it runs."""
 
     client: Client
@@ -42,11 +42,10 @@ class Environment:
     clock: Clock
     random: Random
     broadcaster: EventBroadcaster
-    observer: Observer = field(default_factory=NoObserver)
+    observer: Observer = msgspec.field(default_factory=NoObserver)
 
 
-@dataclass(frozen=True, slots=True)
-class Context:
+class Context(msgspec.Struct, frozen=True):
     """What one reconcile works with.
 
     Reads come from the stores, which the controller named as its kind, `owns`, `watches` or
@@ -72,11 +71,14 @@ class Context:
     clock: Clock
     random: Random
     stores: Mapping[Resource, Store]
-    expectations: Expectations = field(repr=False)
+    expectations: Expectations
     field_manager: str | None = None
     """The field manager of `apply`; by default the client's."""
-    attempt: Attempt | None = field(default=None, repr=False)
+    attempt: Attempt | None = None
     """What is noted of this reconcile; its `id` is the reconcileID of logs and traces."""
+
+    def __repr__(self) -> str:
+        return f"<Context of {self.request}>"
 
     def store(self, resource: Resource) -> Store:
         """Return the store of a resource that the controller named.

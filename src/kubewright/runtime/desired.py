@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+
+import msgspec
+from msgspec.structs import replace
 
 from kubewright.api.errors import (
     Conflict,
@@ -60,8 +62,7 @@ _IMMUTABLE = (
 there is no reason of its own for it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(msgspec.Struct, frozen=True):
     """One step of a plan: the `action`, the child that it is about, and the `reason` in words.
 
     `obj` is what to apply, `live` what is there; None where nothing is.
@@ -78,15 +79,14 @@ class Step:
         return f"{self.action.value} {self.kind.resource.kind} {self.key}: {self.reason}"
 
 
-@dataclass(slots=True)
-class Outcome:
+class Outcome(msgspec.Struct):
     """What a plan led to: the children as the server answered them, and what failed."""
 
-    written: dict[ChildKey, Object] = field(default_factory=dict)
-    deleted: set[ChildKey] = field(default_factory=set)
+    written: dict[ChildKey, Object] = {}
+    deleted: set[ChildKey] = set()
     """What was there when the plan was made, and is not, or not for long, after it."""
-    failures: list[Exception] = field(default_factory=list)
-    news: dict[str, list[str]] = field(default_factory=dict)
+    failures: list[Exception] = []
+    news: dict[str, list[str]] = {}
     """What to tell people: by reason, the children that it happened to."""
 
 

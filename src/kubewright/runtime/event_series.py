@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal, TypeAlias
+
+import msgspec
 
 from kubewright.api.resource import NamespacedName, Object
 from kubewright.api.time import format_micro_time
@@ -20,8 +21,7 @@ _NOTE_LIMIT = 1024
 _COMBINED = "(combined from similar events): "
 
 
-@dataclass(frozen=True, slots=True)
-class Occurrence:
+class Occurrence(msgspec.Struct, frozen=True):
     """Something that happened once to an object; the parts that name it, not when it happened."""
 
     component: str
@@ -47,8 +47,7 @@ class Occurrence:
         )
 
 
-@dataclass(slots=True)
-class Series:
+class Series(msgspec.Struct):
     """The occurrences that one Event stands for."""
 
     occurrence: Occurrence

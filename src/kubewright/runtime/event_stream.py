@@ -6,9 +6,10 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
-from dataclasses import dataclass
 from random import Random
 from typing import TypeAlias
+
+import msgspec
 
 from kubewright.api.resource import NamespacedName
 from kubewright.cache.backoff import Backoff
@@ -20,8 +21,7 @@ OpenStream: TypeAlias = Callable[[], AsyncIterator[NamespacedName]]
 _logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class EventStream:
+class EventStream(msgspec.Struct, frozen=True):
     """A stream of the keys to reconcile, opened for as long as the controller runs.
 
     `open` is usually an async generator function. When the stream fails or ends, it is opened again

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import timedelta
+
+import msgspec
 
 from kubewright.api.resource import GroupVersionKind, NamespacedName, Object
 from kubewright.cache.entry import Change, Entry
@@ -19,8 +20,7 @@ SETTLE_TIMEOUT = timedelta(seconds=5)
 _logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Written:
+class Written(msgspec.Struct, frozen=True):
     """A write that a store will see: at this version or later, or as the end of this UID."""
 
     store: Store

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from kubewright.api.conditions import find_condition
 from kubewright.api.resource import Object
@@ -12,8 +12,7 @@ STAGE = "kubewright.dev/stage"
 """The annotation that tells how many gates came before a child; without it, none did."""
 
 
-@dataclass(frozen=True, slots=True)
-class Gate:
+class Gate(msgspec.Struct, frozen=True):
     """Hold back what is yielded after it until all that was yielded before it is ready.
 
         yield database(app)

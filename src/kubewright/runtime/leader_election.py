@@ -13,10 +13,11 @@ import socket
 import uuid
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from random import Random
 from typing import Any
+
+import msgspec
 
 from kubewright.api import builtin
 from kubewright.api.errors import (
@@ -58,8 +59,7 @@ def build_identity() -> str:
     return f"{socket.gethostname()}_{uuid.uuid4()}"
 
 
-@dataclass(frozen=True, slots=True)
-class LeaderElection:
+class LeaderElection(msgspec.Struct, frozen=True):
     """Say which Lease decides who leads, and how fast.
 
     Arguments:
@@ -77,7 +77,7 @@ class LeaderElection:
 
     name: str
     namespace: str
-    identity: str = field(default_factory=build_identity)
+    identity: str = msgspec.field(default_factory=build_identity)
     lease_duration: timedelta = timedelta(seconds=15)
     renew_deadline: timedelta = timedelta(seconds=10)
     retry_period: timedelta = timedelta(seconds=2)

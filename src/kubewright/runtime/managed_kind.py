@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar, overload
+
+import msgspec
 
 from kubewright.api.errors import ConfigurationError
 from kubewright.api.metadata import ObjectMeta
@@ -104,8 +105,7 @@ class StatusDecorator(Protocol[T]):
         ...
 
 
-@dataclass(slots=True)
-class ManagedKind(Generic[T]):
+class ManagedKind(msgspec.Struct, Generic[T]):
     """One kind of an operator; filled by its decorators."""
 
     kind: ObjectClass[T]
@@ -113,14 +113,14 @@ class ManagedKind(Generic[T]):
     reconcile: ReconcileFunction[T] | None = None
     finalize: FinalizeFunction[T] | None = None
     status: StatusFunction[T] | None = None
-    default: list[DefaultFunction[T]] = field(default_factory=list)
-    validate: list[ValidateFunction[T]] = field(default_factory=list)
-    validate_delete: list[ValidateDeleteFunction[T]] = field(default_factory=list)
-    owns: dict[GroupVersionKind, ChildKind] = field(default_factory=dict)
-    reads: list[Readable] = field(default_factory=list)
-    watches: list[Watch] = field(default_factory=list)
+    default: list[DefaultFunction[T]] = []
+    validate: list[ValidateFunction[T]] = []
+    validate_delete: list[ValidateDeleteFunction[T]] = []
+    owns: dict[GroupVersionKind, ChildKind] = {}
+    reads: list[Readable] = []
+    watches: list[Watch] = []
     filter_changes: ChangeFilter | None = None
-    sources: list[EventStream] = field(default_factory=list)
+    sources: list[EventStream] = []
     ordered_deletion: bool = False
     """Whether children go in the reverse order of their gates when the object is deleted."""
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
 
 from kubewright.api.errors import APIError, ConfigurationError, KubewrightError, NotFound
 from kubewright.api.resource import NamespacedName, Object, Resource
@@ -23,8 +24,7 @@ from kubewright.runtime.object_diff import diff_objects
 from kubewright.runtime.operator import Operator
 
 
-@dataclass(frozen=True, slots=True)
-class PlannedChange:
+class PlannedChange(msgspec.Struct, frozen=True):
     """One step of a plan, and what it would change: a unified diff, empty where it only waits."""
 
     step: Step
@@ -33,13 +33,12 @@ class PlannedChange:
     """Why the API server would refuse it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Preview:
+class Preview(msgspec.Struct, frozen=True):
     """What would become of the children of one object: the `changes`, or why there are none."""
 
     resource: Resource
     key: NamespacedName
-    changes: list[PlannedChange] = field(default_factory=list)
+    changes: list[PlannedChange] = []
     problem: str = ""
     """Why the object would stall."""
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeAlias
+
+import msgspec
 
 from kubewright.api.errors import ConfigurationError
 from kubewright.api.resource import Resource
@@ -13,8 +14,7 @@ from kubewright.cache.store import Store
 from kubewright.client.requests import Selector
 
 
-@dataclass(frozen=True, slots=True)
-class Read:
+class Read(msgspec.Struct, frozen=True):
     """Hold only a part of a kind: what is not held costs no memory and no traffic.
 
     Given in `reads=`; a `Watch` of the same resource then sees the same part. Controllers that ask

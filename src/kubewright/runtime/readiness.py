@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable
-from dataclasses import dataclass
+
+import msgspec
 
 from kubewright.api.conditions import READY, RECONCILING, STALLED, find_condition
 from kubewright.api.resource import GroupKind, GroupVersionKind, Object
@@ -23,8 +24,7 @@ class Progress(enum.Enum):
     TERMINATING = "Terminating"
 
 
-@dataclass(frozen=True, slots=True)
-class Readiness:
+class Readiness(msgspec.Struct, frozen=True):
     """The progress of an object and, unless it is current, a `message`: what it waits for."""
 
     progress: Progress

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import timedelta
+
+import msgspec
 
 from kubewright.runtime.queue import Priority
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
+class Result(msgspec.Struct, frozen=True):
     """Say when to come back to an object although nothing changed.
 
     Without `after`, or with no result at all, the object is looked at again when it, its children

@@ -7,8 +7,9 @@ reconcile of that very state would compute the same answers again.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TypeAlias
+
+import msgspec
 
 from kubewright.api.resource import Object
 from kubewright.cache.entry import Entry
@@ -19,8 +20,7 @@ Version: TypeAlias = tuple[str, str]
 BELIEVED_SECONDS = 600.0
 
 
-@dataclass(frozen=True, slots=True)
-class SettledState:
+class SettledState(msgspec.Struct, frozen=True):
     """The versions of an object and of all that it owns, at which a reconcile had nothing left.
 
     It is believed until a time in the clock's monotonic seconds: a function that should be pure may

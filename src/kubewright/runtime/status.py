@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol, TypeAlias, TypeGuard
+
+import msgspec
 
 from kubewright.api.conditions import (
     READY,
@@ -40,8 +41,7 @@ _OWN = frozenset({READY, RECONCILING, STALLED})
 StatusValue: TypeAlias = StatusModel | Object | None
 
 
-@dataclass(frozen=True, slots=True)
-class Summary:
+class Summary(msgspec.Struct, frozen=True):
     """How far an object has come, for its conditions: in a word for programs and a sentence."""
 
     progress: Progress

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import Any, TypeAlias, TypeVar
+
+import msgspec
 
 from kubewright.api.errors import APIError, TerminalError
 
@@ -18,12 +19,11 @@ REFUSALS = (ValueError, TerminalError, APIError)
 """What a function raises to refuse an object; anything else is a fault of the function."""
 
 
-@dataclass(slots=True)
-class Verdict:
+class Verdict(msgspec.Struct):
     """What all checks together say of an object: it is refused where one of them refuses it."""
 
-    refusals: list[Exception] = field(default_factory=list)
-    warnings: list[str] = field(default_factory=list)
+    refusals: list[Exception] = []
+    warnings: list[str] = []
 
     @property
     def message(self) -> str:

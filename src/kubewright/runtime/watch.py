@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import TypeAlias
+
+import msgspec
 
 from kubewright.api.metadata import ObjectMeta
 from kubewright.api.resource import GroupKind, GroupVersionKind, NamespacedName, Resource
@@ -82,8 +83,7 @@ def _old_meta(change: Change) -> ObjectMeta | None:
     return change.old.meta
 
 
-@dataclass(frozen=True, slots=True)
-class Watch:
+class Watch(msgspec.Struct, frozen=True):
     """Map changes of a resource to the keys to reconcile.
 
     `map` is called with the object as it is now and, after a change, as it was before: an object

@@ -6,11 +6,12 @@ import asyncio
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
 from importlib import import_module
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 from urllib.parse import urlsplit
+
+import msgspec
 
 from kubewright.api.errors import ConfigurationError
 
@@ -21,8 +22,7 @@ _OFF = "0"
 _HIGHEST_PORT = 65535
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(msgspec.Struct, frozen=True):
     """What an endpoint answers: an HTTP `status`, and a `text` of a `content_type`."""
 
     status: int
@@ -34,8 +34,7 @@ Endpoint: TypeAlias = Callable[[], Answer]
 QueryEndpoint: TypeAlias = Callable[[Mapping[str, str]], Answer]
 
 
-@dataclass(frozen=True, slots=True)
-class BindAddress:
+class BindAddress(msgspec.Struct, frozen=True):
     """Where to listen: an empty `host` means all interfaces, `port` 0 any free one."""
 
     host: str

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import OrderedDict, deque
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 from urllib.parse import unquote
@@ -35,8 +34,7 @@ _MOST_WRITES = 64
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 
 
-@dataclass(slots=True)
-class Record:
+class Record(msgspec.Struct):
     """One reconcile; `repeats` more before it did nothing at all either."""
 
     attempt: Attempt

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+import msgspec
 
 from kubewright.client.transport import NO_HEADERS, Query, find_header
 from kubewright.local.apiserver.exchange import Request
@@ -12,8 +13,7 @@ from kubewright.local.apiserver.request import parse_request
 _READS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
-@dataclass(eq=False, slots=True)
-class Call:
+class Call(msgspec.Struct, eq=False):
     """One request, and the code of the answer that its sender got.
 
     Attributes:
@@ -34,7 +34,7 @@ class Call:
     resource: str
     namespace: str
     name: str
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = {}
     status: int | None = None
 
     @classmethod

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
 from datetime import timedelta
 from random import Random
 from typing import Any, TypeAlias
+
+import msgspec
 
 from kubewright.api.resource import Object, Resource
 from kubewright.runtime.manager import Manager
@@ -30,8 +31,7 @@ _PAUSE_SECONDS = 0.01
 _NO_GRACE = timedelta(0)
 
 
-@dataclass(frozen=True, slots=True)
-class CrashPoint:
+class CrashPoint(msgspec.Struct, frozen=True):
     """One run: the operator was killed at its n-th call, and a new one went on.
 
     Attributes:
@@ -61,8 +61,7 @@ class CrashPoint:
         return "\n".join(lines)
 
 
-@dataclass(frozen=True, slots=True)
-class CrashReport:
+class CrashReport(msgspec.Struct, frozen=True):
     """All runs, and the undisturbed one that they are compared with.
 
     Attributes:
@@ -151,8 +150,7 @@ async def crash_points(
     return CrashReport(tuple(calls), oracle.end, tuple(points))
 
 
-@dataclass
-class _Oracle:
+class _Oracle(msgspec.Struct):
     operator: Operator
     act: Step
     given: Step | None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeAlias
 
 import msgspec
@@ -11,8 +10,7 @@ from kubewright.api.errors import APIError, StatusDetails
 from kubewright.client.transport import Response
 
 
-@dataclass(frozen=True, slots=True)
-class Refuse:
+class Refuse(msgspec.Struct, frozen=True):
     """Answer in the server's place; the request does not reach it."""
 
     code: int
@@ -44,8 +42,7 @@ class Refuse:
         return f"answered {self.code} {self.to_error().reason}".rstrip()
 
 
-@dataclass(frozen=True, slots=True)
-class Cut:
+class Cut(msgspec.Struct, frozen=True):
     """Break the connection: before the request reaches the server, or before its answer returns."""
 
     after_commit: bool
@@ -54,8 +51,7 @@ class Cut:
         return "cut after commit" if self.after_commit else "cut before commit"
 
 
-@dataclass(frozen=True, slots=True)
-class Kill:
+class Kill(msgspec.Struct, frozen=True):
     """Kill the client: neither this answer nor anything else passes from here on."""
 
     after_commit: bool
@@ -64,8 +60,7 @@ class Kill:
         return "killed after commit" if self.after_commit else "killed before commit"
 
 
-@dataclass(frozen=True, slots=True)
-class Delay:
+class Delay(msgspec.Struct, frozen=True):
     """Keep the answer back; the server has acted long before."""
 
     seconds: float
@@ -74,16 +69,14 @@ class Delay:
         return f"answer delayed by {self.seconds:g} s"
 
 
-@dataclass(frozen=True, slots=True)
-class Hold:
+class Hold(msgspec.Struct, frozen=True):
     """Freeze the request on its way to the server until the rule is lifted."""
 
     def __str__(self) -> str:
         return "held"
 
 
-@dataclass(frozen=True, slots=True)
-class Lag:
+class Lag(msgspec.Struct, frozen=True):
     """Bring every event of a watch late."""
 
     seconds: float

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from kubewright.api.resource import Object, Resource
 from kubewright.client.client import Client
@@ -19,8 +20,7 @@ _UNREPEATABLE = frozenset({"uid", "resourceVersion", "creationTimestamp", "delet
 _ABSENT = object()
 
 
-@dataclass(frozen=True, slots=True)
-class EndState:
+class EndState(msgspec.Struct, frozen=True):
     """The objects of some kinds in one namespace, by a name that another run has too.
 
     Attributes:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass, field
 from random import Random
 from typing import Unpack
+
+import msgspec
 
 from kubewright.api.errors import TransportError
 from kubewright.client.clock import Clock, SystemClock
@@ -18,8 +19,7 @@ from kubewright.testing.rule import Match, Rule, Target, Which
 from kubewright.testing.traffic import Traffic
 
 
-@dataclass(frozen=True, slots=True)
-class Hit:
+class Hit(msgspec.Struct, frozen=True):
     """A fault that was applied: its `effect` in words, and the `call` that it hit."""
 
     effect: str
@@ -29,11 +29,10 @@ class Hit:
         return f"{self.call}: {self.effect}"
 
 
-@dataclass(slots=True)
-class Verdict:
+class Verdict(msgspec.Struct):
     """What is to happen to one request: first it is held, then it ends, its answer comes late."""
 
-    holds: list[Rule] = field(default_factory=list)
+    holds: list[Rule] = []
     ending: Refuse | Cut | Kill | None = None
     delay: float = 0.0
     killer: Rule | None = None

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
 from random import Random
 from typing import Any, TypeAlias, TypedDict
+
+import msgspec
 
 from kubewright.api.resource import Resource
 from kubewright.client.kind import ObjectClass
@@ -42,8 +43,7 @@ class Which(TypedDict, total=False):
     where: Callable[[Call], bool] | None
 
 
-@dataclass(frozen=True, slots=True)
-class Match:
+class Match(msgspec.Struct, frozen=True):
     """Tell which requests are meant; what is left at its default does not restrict.
 
     `verb` in lower case is Kubernetes' own (`watch`, `deletecollection`), in upper case HTTP's

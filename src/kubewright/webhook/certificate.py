@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
+
+import msgspec
 
 if TYPE_CHECKING:
     from cryptography import x509
@@ -16,8 +17,7 @@ _BACKDATED = timedelta(hours=1)
 """A machine whose clock is behind must not refuse a certificate that was made a moment ago."""
 
 
-@dataclass(frozen=True, slots=True)
-class ServingCertificate:
+class ServingCertificate(msgspec.Struct, frozen=True):
     """What a server shows, and what verifies it; all PEM.
 
     `authorities` is empty where whoever made the certificate tells clients what to trust.
@@ -28,16 +28,14 @@ class ServingCertificate:
     authorities: bytes = b""
 
 
-@dataclass(frozen=True, slots=True)
-class Lifetimes:
+class Lifetimes(msgspec.Struct, frozen=True):
     """How long an authority and a serving certificate live; both are renewed at two thirds."""
 
     authority: timedelta = timedelta(days=365)
     serving: timedelta = timedelta(days=90)
 
 
-@dataclass(frozen=True, slots=True)
-class Material:
+class Material(msgspec.Struct, frozen=True):
     """All that the replicas of an operator share: a Secret's content, decoded.
 
     `authorities` begins with the newest; `authority_key` is its key. A serving certificate that

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Collection, Sequence
-from dataclasses import replace
 from datetime import datetime, timedelta
+
+from msgspec.structs import replace
 
 from kubewright.webhook.certificate import (
     Lifetimes,

@@ -7,10 +7,11 @@ import base64
 import binascii
 import logging
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Protocol
+
+from msgspec.structs import replace
 
 from kubewright.api import builtin
 from kubewright.api.errors import AlreadyExists, ConfigurationError, Conflict, NotFound

@@ -5,9 +5,10 @@ from __future__ import annotations
 import base64
 import ipaddress
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Self
 from urllib.parse import urlsplit, urlunsplit
+
+import msgspec
 
 from kubewright.api.errors import ConfigurationError
 from kubewright.api.resource import Object, Resource
@@ -39,8 +40,7 @@ MANAGED_BY = "app.kubernetes.io/managed-by"
 _TIMEOUT_SECONDS = 10
 
 
-@dataclass(frozen=True, slots=True)
-class Endpoint:
+class Endpoint(msgspec.Struct, frozen=True):
     """Where the API server reaches the webhooks: at a URL, or through a Service.
 
     Make it with `parse`, which checks.

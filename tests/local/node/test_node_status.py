@@ -1,7 +1,6 @@
 from __future__ import annotations
 
-from dataclasses import replace
-
+from msgspec.structs import replace
 from tests.local.node.objects import NOW_TEXT
 
 from kubewright.local.node.machine import read_os_name

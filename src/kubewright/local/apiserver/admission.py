@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Protocol
+
+import msgspec
 
 from kubewright.api.resource import Object
 from kubewright.local.apiserver.exchange import User
 from kubewright.local.apiserver.kind import ServedKind
 
 
-@dataclass(slots=True)
-class Attributes:
+class Attributes(msgspec.Struct):
     """A write on its way through admission.
 
     `operation` is CREATE, UPDATE, DELETE or CONNECT. `obj` is None for a deletion, `old` for a
@@ -29,8 +29,8 @@ class Attributes:
     user: User
     subresource: str = ""
     dry_run: bool = False
-    options: Object = field(default_factory=dict)
-    warnings: list[str] = field(default_factory=list)
+    options: Object = {}
+    warnings: list[str] = []
 
 
 class Plugin(Protocol):

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from kubewright.api.errors import BadRequest, RequestEntityTooLarge
 from kubewright.api.resource import Object
@@ -17,8 +18,7 @@ from kubewright.local.apiserver.schema.json_document import DocumentError, decod
 MAX_BODY = 3 * 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class Body:
+class Body(msgspec.Struct, frozen=True):
     """A decoded body. `duplicates` are the complaints about fields that were given twice."""
 
     value: Any

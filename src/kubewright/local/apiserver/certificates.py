@@ -7,10 +7,11 @@ import os
 import secrets
 import ssl
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import msgspec
 
 if TYPE_CHECKING:
     from cryptography import x509
@@ -37,8 +38,7 @@ _FILES = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Certificates:
+class Certificates(msgspec.Struct, frozen=True):
     """The files of a cluster's identity, all in one folder of mode 0700.
 
     `ca.crt` signs `apiserver.crt` and `kubelet-client.crt`, which the API server shows to nodes;

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
+
+import msgspec
 
 from kubewright.api.resource import Object
 from kubewright.api.time import format_time, parse_time
@@ -20,8 +21,7 @@ JOB_WARNING = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class DeletionPlan:
+class DeletionPlan(msgspec.Struct, frozen=True):
     """What is to be done: `obj` is the object to write first, if any; then it may be removed."""
 
     obj: Object | None

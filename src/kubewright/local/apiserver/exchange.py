@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import enum
 from collections.abc import AsyncIterator, Iterable, Mapping
-from dataclasses import dataclass, field
 from urllib.parse import parse_qs
 
 import msgspec
@@ -17,21 +16,19 @@ Query = dict[str, list[str]]
 encode_json = msgspec.json.Encoder().encode
 
 
-@dataclass(frozen=True, slots=True)
-class User:
+class User(msgspec.Struct, frozen=True):
     """Who asks: name, groups, uid and what else the authenticator knows."""
 
     name: str
     groups: tuple[str, ...] = ()
     uid: str = ""
-    extra: Mapping[str, list[str]] = field(default_factory=dict)
+    extra: Mapping[str, list[str]] = {}
 
 
 ANONYMOUS = User("system:anonymous", ("system:unauthenticated",))
 
 
-@dataclass(slots=True)
-class Request:
+class Request(msgspec.Struct):
     """One request. `path` is percent-decoded; header names are lower-case, each with its values.
 
     `warnings` collects the texts of Warning headers while the request is served.
@@ -40,13 +37,13 @@ class Request:
 
     method: str
     path: str
-    query: Query = field(default_factory=dict)
-    headers: Mapping[str, list[str]] = field(default_factory=dict)
+    query: Query = {}
+    headers: Mapping[str, list[str]] = {}
     body: bytes = b""
     common_name: str = ""
     organizations: tuple[str, ...] = ()
     user: User = ANONYMOUS
-    warnings: list[str] = field(default_factory=list)
+    warnings: list[str] = []
 
     def header(self, name: str) -> str:
         """Return a header's values joined by commas; empty where it is missing."""
@@ -64,24 +61,22 @@ class Request:
         return values is not None and values[0].lower() not in ("0", "false", "")
 
 
-@dataclass(slots=True)
-class Response:
+class Response(msgspec.Struct):
     """A whole answer."""
 
     status: int
     body: bytes = b""
     content_type: str = "application/json"
-    headers: list[tuple[str, str]] = field(default_factory=list)
+    headers: list[tuple[str, str]] = []
 
 
-@dataclass(slots=True)
-class StreamResponse:
+class StreamResponse(msgspec.Struct):
     """An answer whose body goes on: a watch, a followed log. The iterator is closed at the end."""
 
     status: int
     chunks: AsyncIterator[bytes]
     content_type: str = "application/json"
-    headers: list[tuple[str, str]] = field(default_factory=list)
+    headers: list[tuple[str, str]] = []
 
 
 Answer = Response | StreamResponse | UpgradeResponse

@@ -7,9 +7,10 @@ apply are written once. `builtin` and `crd` build `ServedKind`; `rest` uses them
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol
+
+import msgspec
 
 from kubewright.api.errors import Cause
 from kubewright.api.resource import Object, Resource
@@ -19,8 +20,7 @@ if TYPE_CHECKING:
     from kubewright.local.apiserver.schema.node import SchemaNode
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+class Column(msgspec.Struct, frozen=True):
     """One column of a Table; `priority` above 0 shows it only with `-o wide`."""
 
     name: str
@@ -30,8 +30,7 @@ class Column:
     priority: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Decoded:
+class Decoded(msgspec.Struct, frozen=True):
     """An object as read from a request body.
 
     `unknown` lists the paths of fields that the schema does not declare (they are gone from `obj`):
@@ -122,8 +121,7 @@ class Strategy(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class ScaleMapping:
+class ScaleMapping(msgspec.Struct, frozen=True):
     """How `/scale` (autoscaling/v1 Scale) maps to fields of the object, as dotted paths."""
 
     spec_replicas_path: str = ".spec.replicas"
@@ -131,8 +129,7 @@ class ScaleMapping:
     selector_path: str | None = ".status.selector"
 
 
-@dataclass(frozen=True, slots=True)
-class ServedKind:
+class ServedKind(msgspec.Struct, frozen=True):
     """One version of one resource, as the API server serves it.
 
     `subresources` names those served beside `status` and `scale`, such as `binding`, `log`.
@@ -171,7 +168,7 @@ class ServedKind:
     webhook: VersionConverter | None = None
     deprecation_warning: str | None = None
     # Paths that a main or a status write may not own in managedFields, by subresource ("" = main).
-    reset_fields: Mapping[str, tuple[tuple[str, ...], ...]] = field(default_factory=dict)
+    reset_fields: Mapping[str, tuple[tuple[str, ...], ...]] = {}
 
     @property
     def stored_as(self) -> Resource:

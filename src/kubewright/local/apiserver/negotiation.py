@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
+
+import msgspec
 
 from kubewright.api.errors import NotAcceptable, UnsupportedMediaType
 
@@ -16,8 +17,7 @@ _STREAMS = f"{JSON};stream=watch, {PROTOBUF};stream=watch"
 _TRANSFORMS = ("Table", "PartialObjectMetadata", "PartialObjectMetadataList")
 
 
-@dataclass(frozen=True, slots=True)
-class Media:
+class Media(msgspec.Struct, frozen=True):
     """A negotiated answer: the media type, and what the object is turned into.
 
     `convert` is empty, `Table`, `PartialObjectMetadata` or `PartialObjectMetadataList`; `version`

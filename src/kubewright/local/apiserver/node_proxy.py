@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
+
+import msgspec
 
 from kubewright.api.errors import APIError, InternalError
 from kubewright.api.resource import Object
@@ -20,8 +21,7 @@ REFUSAL_HEADER = "Kubewright-Refusal"
 _CONNECT_SECONDS = 5.0
 
 
-@dataclass(frozen=True, slots=True)
-class NodeAddress:
+class NodeAddress(msgspec.Struct, frozen=True):
     """Where a node's kubelet API is."""
 
     name: str

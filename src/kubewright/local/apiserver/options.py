@@ -6,8 +6,9 @@ import enum
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from kubewright.api.errors import BadRequest, Cause, Invalid
 from kubewright.api.resource import Object
@@ -31,8 +32,7 @@ class FieldValidation(enum.StrEnum):
     IGNORE = "Ignore"
 
 
-@dataclass(frozen=True, slots=True)
-class ListOptions:
+class ListOptions(msgspec.Struct, frozen=True):
     """Options of list, watch and deletecollection."""
 
     labels: LabelSelector
@@ -47,8 +47,7 @@ class ListOptions:
     send_initial_events: bool | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class WriteOptions:
+class WriteOptions(msgspec.Struct, frozen=True):
     """Options of create, update and patch."""
 
     dry_run: bool = False
@@ -57,8 +56,7 @@ class WriteOptions:
     force: bool | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class DeleteOptions:
+class DeleteOptions(msgspec.Struct, frozen=True):
     """Options of delete and deletecollection."""
 
     dry_run: bool = False

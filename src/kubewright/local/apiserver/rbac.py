@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+import msgspec
 
 from kubewright.api.resource import Object
 from kubewright.local.apiserver.authentication import MASTERS
@@ -20,8 +21,7 @@ _PREFIX = f"/registry/{GROUP}/"
 _ALL = "*"
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(msgspec.Struct, frozen=True):
     """One PolicyRule."""
 
     verbs: frozenset[str]
@@ -65,8 +65,7 @@ def _is_url(path: str, pattern: str) -> bool:
     return path == pattern
 
 
-@dataclass(frozen=True, slots=True)
-class Grant:
+class Grant(msgspec.Struct, frozen=True):
     """Rules that a subject holds in a namespace, or everywhere where `namespace` is empty.
 
     `order` is the place of the binding among all bindings, `description` says what was bound.

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from kubewright.local.apiserver.exchange import Request, Verb
 
 _VERBS = {"POST": Verb.CREATE, "PUT": Verb.UPDATE, "PATCH": Verb.PATCH}
 
 
-@dataclass(frozen=True, slots=True)
-class RequestInfo:
+class RequestInfo(msgspec.Struct, frozen=True):
     """The parts of a resource path, or of another path where `is_resource` is false.
 
     `verb` is a `Verb` for resource requests and the lower-case method for others. `parts` are the

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from kubewright.api.errors import BadRequest
 
@@ -33,8 +34,7 @@ _VALUE_RULE = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Requirement:
+class Requirement(msgspec.Struct, frozen=True):
     """One condition on a label: `operator` is `in`, `notin`, `exists`, `!`, `gt` or `lt`."""
 
     key: str
@@ -62,8 +62,7 @@ class Requirement:
         return number > bound if self.operator == "gt" else number < bound
 
 
-@dataclass(frozen=True, slots=True)
-class LabelSelector:
+class LabelSelector(msgspec.Struct, frozen=True):
     """A conjunction of requirements; none of them matches everything."""
 
     requirements: tuple[Requirement, ...] = ()
@@ -247,8 +246,7 @@ def key_problem(key: str) -> str:
     return ""
 
 
-@dataclass(frozen=True, slots=True)
-class FieldRequirement:
+class FieldRequirement(msgspec.Struct, frozen=True):
     """One condition on a field: equal to a value, or not."""
 
     field: str
@@ -256,8 +254,7 @@ class FieldRequirement:
     equal: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class FieldSelector:
+class FieldSelector(msgspec.Struct, frozen=True):
     """A conjunction of conditions on fields."""
 
     requirements: tuple[FieldRequirement, ...] = ()

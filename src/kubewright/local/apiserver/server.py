@@ -6,10 +6,11 @@ import logging
 import random
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache, cached_property
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from kubewright.api.errors import APIError, InternalError, KubewrightError
 from kubewright.local.apiserver.admission import Admission, Plugin

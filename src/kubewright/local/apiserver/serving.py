@@ -6,10 +6,11 @@ import secrets
 import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from kubewright.local.apiserver.authentication import ADMIN, Authenticator
 from kubewright.local.apiserver.bootstrap import ensure_first_objects, ensure_roles
@@ -31,8 +32,7 @@ if TYPE_CHECKING:
 RBAC = "RBAC"
 
 
-@dataclass(frozen=True, slots=True)
-class ServerOptions:
+class ServerOptions(msgspec.Struct, frozen=True):
     """How to run a server.
 
     Without a `folder` certificates live in a temporary one and objects only in memory; with one,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import msgspec
 
@@ -27,8 +26,7 @@ def key_prefix(group: str, plural: str) -> str:
     return f"/registry/{group or 'core'}/{plural}/"
 
 
-@dataclass(frozen=True, slots=True)
-class Stored:
+class Stored(msgspec.Struct, frozen=True):
     """An object as it was read: its key, its JSON text in the kind's version, its revision."""
 
     key: str

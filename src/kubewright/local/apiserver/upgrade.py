@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
 from typing import Protocol
+
+import msgspec
 
 
 class MessageSocket(Protocol):
@@ -23,8 +24,7 @@ class MessageSocket(Protocol):
         ...
 
 
-@dataclass(slots=True)
-class UpgradeResponse:
+class UpgradeResponse(msgspec.Struct):
     """An answer whose carrier upgrades the connection and relays it to `upstream`.
 
     `protocol` is the sub-protocol that both sides speak. A carrier that cannot upgrade closes
@@ -34,7 +34,7 @@ class UpgradeResponse:
     protocol: str
     upstream: MessageSocket
     status: int = 101
-    headers: list[tuple[str, str]] = field(default_factory=list)
+    headers: list[tuple[str, str]] = []
 
 
 async def relay(client: MessageSocket, upstream: MessageSocket) -> None:

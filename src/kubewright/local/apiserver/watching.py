@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 
 import msgspec
 
@@ -41,8 +40,7 @@ def labels_of(raw: bytes) -> dict[str, str]:
     return _decode_labels(raw).metadata.labels or {}
 
 
-@dataclass(frozen=True, slots=True)
-class Selection:
+class Selection(msgspec.Struct, frozen=True):
     """Which objects of a kind a list or a watch is about."""
 
     labels: LabelSelector
@@ -78,13 +76,12 @@ class FieldReader:
         return self._fields.get(name, "")
 
 
-@dataclass(slots=True)
-class Event:
+class Event(msgspec.Struct):
     """A change as a kind's watchers see it, with what was computed of it, shared by all of them."""
 
     change: Change
-    _views: dict[object, bytes] = field(default_factory=dict)
-    _frames: dict[object, bytes] = field(default_factory=dict)
+    _views: dict[object, bytes] = {}
+    _frames: dict[object, bytes] = {}
     _learning: dict[bytes, asyncio.Lock] | None = None
 
     @property

@@ -6,7 +6,6 @@ import base64
 import json
 import ssl
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -24,8 +23,7 @@ class WebhookFailed(Exception):
     """A webhook could not be asked, or its answer is none; the text says why."""
 
 
-@dataclass(frozen=True, slots=True)
-class Endpoint:
+class Endpoint(msgspec.Struct, frozen=True):
     """Where a webhook is asked: `shown` is the URL of messages, `url` the one that is dialled."""
 
     shown: str
@@ -33,8 +31,7 @@ class Endpoint:
     server_name: str | None = None
 
 
-@dataclass(slots=True)
-class WebhookCaller:
+class WebhookCaller(msgspec.Struct):
     """Sends reviews to webhooks over HTTPS and returns their answers.
 
     A Service is reached at one of its ready endpoints, for there is no proxy in between.
@@ -42,7 +39,7 @@ class WebhookCaller:
 
     store: VersionedStore
     _session: aiohttp.ClientSession | None = None
-    _contexts: dict[str, ssl.SSLContext] = field(default_factory=dict)
+    _contexts: dict[str, ssl.SSLContext] = {}
 
     async def ask(self, config: Mapping[str, Any], review: Object, timeout: int) -> Object:
         """Send a review and return the one that is answered.

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from kubewright.api.resource import Object, Resource
 from kubewright.local.apiserver.admission import Attributes
@@ -20,8 +21,7 @@ _PREFIX = f"/registry/{GROUP}/"
 _NAMESPACES = key_prefix("", "namespaces")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Hook:
+class Hook(msgspec.Struct, frozen=True, eq=False):
     """One webhook of a configuration."""
 
     configuration: str

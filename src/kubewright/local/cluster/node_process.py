@@ -7,7 +7,6 @@ import logging
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -28,8 +27,7 @@ _RESTART_SECONDS = 1.0
 _logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class PodRuntimeChoice:
+class PodRuntimeChoice(msgspec.Struct, frozen=True):
     """How pods will run; `note` says why they are simulated although nobody asked for that."""
 
     is_simulated: bool

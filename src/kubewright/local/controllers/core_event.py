@@ -6,7 +6,7 @@ The runtime's recorder writes the newer form (events.k8s.io), as the scheduler d
 
 from __future__ import annotations
 
-import dataclasses
+import msgspec
 
 from kubewright.api import builtin
 from kubewright.api.resource import NamespacedName, Object
@@ -49,6 +49,6 @@ def with_recorder(reconcile: Reconcile, recorder: EventRecorder) -> Reconcile:
     """Make a reconcile record its Events through a recorder of its own."""
 
     async def recording(key: NamespacedName, ctx: Context) -> Result | None:
-        return await reconcile(key, dataclasses.replace(ctx, recorder=recorder))
+        return await reconcile(key, msgspec.structs.replace(ctx, recorder=recorder))
 
     return recording

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -14,16 +13,14 @@ from kubewright.client.accepting import build_discovery_client
 from kubewright.client.client import Client
 
 
-@dataclass(frozen=True, slots=True)
-class ServedResource:
+class ServedResource(msgspec.Struct, frozen=True):
     """A resource and what may be done with it."""
 
     resource: Resource
     verbs: frozenset[str]
 
 
-@dataclass(frozen=True, slots=True)
-class Discovery:
+class Discovery(msgspec.Struct, frozen=True):
     """Every resource once, in its group's preferred version.
 
     `stale` names the group versions of aggregated API servers that do not answer: what they serve
@@ -31,7 +28,7 @@ class Discovery:
     """
 
     resources: tuple[ServedResource, ...] = ()
-    stale: tuple[str, ...] = field(default=())
+    stale: tuple[str, ...] = ()
 
     def supporting(self, *verbs: str) -> list[Resource]:
         """Return the resources that support all of the verbs."""

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from kubewright.api.resource import Object
 
 _NO_LABELS: Mapping[str, str] = {}
 
 
-@dataclass(frozen=True, slots=True)
-class Requirement:
+class Requirement(msgspec.Struct, frozen=True):
     """One condition on a label, or on a field of a node.
 
     Operators are those of label and node selectors: In, NotIn, Exists, DoesNotExist, Gt, Lt.
@@ -55,8 +55,7 @@ class Requirement:
         return have > limit if self.operator == "Gt" else have < limit
 
 
-@dataclass(frozen=True, slots=True)
-class LabelSelector:
+class LabelSelector(msgspec.Struct, frozen=True):
     """A decoded `metav1.LabelSelector`; an absent one selects nothing, an empty one everything."""
 
     requirements: tuple[Requirement, ...]

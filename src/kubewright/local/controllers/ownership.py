@@ -8,7 +8,8 @@ here; `apply_ownership` carries it out.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+
+import msgspec
 
 from kubewright.api.errors import Invalid, NotFound
 from kubewright.api.metadata import build_owner_reference, controller_of
@@ -19,13 +20,12 @@ from kubewright.local.controllers.label_selector import LabelSelector
 from kubewright.runtime.context import Context
 
 
-@dataclass(slots=True)
-class Ownership:
+class Ownership(msgspec.Struct):
     """What to do with the candidates: `owned` need no write."""
 
-    owned: list[Object] = field(default_factory=list)
-    adopt: list[Object] = field(default_factory=list)
-    release: list[Object] = field(default_factory=list)
+    owned: list[Object] = []
+    adopt: list[Object] = []
+    release: list[Object] = []
 
 
 def find_candidates(store: Store, owner: Object, selector: LabelSelector) -> list[Object]:

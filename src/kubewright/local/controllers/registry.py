@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import TypeAlias
+
+import msgspec
 
 from kubewright.local.controllers.core_event import CoreEventBroadcaster
 from kubewright.local.controllers.deployment import build_deployment_controller
@@ -32,8 +33,7 @@ from kubewright.runtime.controller import Controller
 from kubewright.runtime.manager import Manager, Runnable
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
+class Options(msgspec.Struct, frozen=True):
     """What the controllers are told by whoever starts them.
 
     Attributes:

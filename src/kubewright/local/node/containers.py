@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import enum
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from datetime import datetime
+
+import msgspec
 
 from kubewright.api.resource import Object
 from kubewright.api.time import format_time, parse_time
@@ -24,8 +25,7 @@ class Role(enum.Enum):
     MAIN = "main"
 
 
-@dataclass(frozen=True)
-class Waiting:
+class Waiting(msgspec.Struct, frozen=True):
     """A container that does not run yet, or not again."""
 
     reason: str
@@ -37,8 +37,7 @@ class Waiting:
         return {"waiting": entry}
 
 
-@dataclass(frozen=True)
-class Running:
+class Running(msgspec.Struct, frozen=True):
     """A container that runs."""
 
     started_at: datetime
@@ -48,8 +47,7 @@ class Running:
         return {"running": {"startedAt": format_time(self.started_at)}}
 
 
-@dataclass(frozen=True)
-class Terminated:
+class Terminated(msgspec.Struct, frozen=True):
     """A container that has ended."""
 
     exit_code: int
@@ -87,8 +85,7 @@ class Terminated:
 State = Waiting | Running | Terminated
 
 
-@dataclass
-class ContainerRecord:
+class ContainerRecord(msgspec.Struct):
     """One container of a pod: its specification and what has become of it.
 
     `work` is a start or a stop that is underway. `passed` says that an init container has done its
@@ -111,8 +108,8 @@ class ContainerRecord:
     passed: bool = False
     ready: bool | None = None
     started: bool | None = None
-    restart: Backoff = field(default_factory=Backoff)
-    pull: Backoff = field(default_factory=Backoff)
+    restart: Backoff = msgspec.field(default_factory=Backoff)
+    pull: Backoff = msgspec.field(default_factory=Backoff)
     retry_at: float = 0.0
     kill_reason: str = ""
 

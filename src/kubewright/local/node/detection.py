@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import os
 import shutil
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from kubewright.local.node.process import run
 
 PROGRAMS = {"unshare": "util-linux", "ip": "iproute2"}
 
 
-@dataclass(frozen=True)
-class Detection:
+class Detection(msgspec.Struct, frozen=True):
     """Whether pods can run as processes. `reason` says why not and what to do, in one sentence."""
 
     processes: bool

@@ -6,12 +6,12 @@ import hmac
 import ssl
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -24,8 +24,7 @@ API_SERVER_PREFIX = "kube-apiserver"
 VALIDITY = timedelta(days=3650)
 
 
-@dataclass(frozen=True)
-class EndpointAccess:
+class EndpointAccess(msgspec.Struct, frozen=True):
     """Decides who may read logs: the API server, by its client certificate or by a shared token.
 
     `authority` is the cluster's CA in PEM. An API server shows a client certificate of that CA

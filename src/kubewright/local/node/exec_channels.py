@@ -9,7 +9,8 @@ from __future__ import annotations
 import enum
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from kubewright.api.resource import Object
 from kubewright.local.node.stream_refused import StreamRefused
@@ -29,8 +30,7 @@ class Channel(enum.IntEnum):
     CLOSE = 255
 
 
-@dataclass(frozen=True)
-class ExecOptions:
+class ExecOptions(msgspec.Struct, frozen=True):
     """What a request to execute a command asks for."""
 
     command: tuple[str, ...]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from kubewright.api.errors import KubewrightError
 from kubewright.local.node.containers import ContainerRecord, Waiting
@@ -18,8 +19,7 @@ class LogRefused(KubewrightError):
         self.status = status
 
 
-@dataclass(frozen=True)
-class LogSource:
+class LogSource(msgspec.Struct, frozen=True):
     """A log file, and whether the container that writes it runs."""
 
     path: Path

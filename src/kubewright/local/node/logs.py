@@ -9,10 +9,11 @@ import asyncio
 import os
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO
+
+import msgspec
 
 MAX_LINE = 16 * 1024
 MAX_SIZE = 10 * 1024 * 1024
@@ -89,8 +90,7 @@ def rotated_path(path: Path, number: int) -> Path:
     return path.with_name(f"{path.name}.{number}")
 
 
-@dataclass(frozen=True)
-class LogOptions:
+class LogOptions(msgspec.Struct, frozen=True):
     """What of a log to read (v1.PodLogOptions). Times are inclusive."""
 
     follow: bool = False
@@ -100,8 +100,7 @@ class LogOptions:
     timestamps: bool = False
 
 
-@dataclass(frozen=True)
-class LogEntry:
+class LogEntry(msgspec.Struct, frozen=True):
     """An entry of a log file: a line or part of one. `text` has the newline that belongs to it."""
 
     time: str

@@ -18,9 +18,10 @@ import socket
 import struct
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
+
+import msgspec
 
 from kubewright.api.errors import ConfigurationError, KubewrightError
 from kubewright.local.node.process import Process, run
@@ -37,8 +38,7 @@ class NetworkError(KubewrightError):
     """The pod network refused a request, or its holder is gone."""
 
 
-@dataclass(frozen=True)
-class SandboxNamespaces:
+class SandboxNamespaces(msgspec.Struct, frozen=True):
     """The namespaces that the containers of a pod share, held open as descriptors."""
 
     address: str

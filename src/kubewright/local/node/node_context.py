@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from kubewright.api.builtin import CONFIG_MAP, SECRET
 from kubewright.api.errors import NotFound
@@ -16,8 +17,7 @@ from kubewright.local.node.events import PodRecorder
 from kubewright.local.node.runtime import PodRuntime
 
 
-@dataclass(frozen=True)
-class NodeContext:
+class NodeContext(msgspec.Struct, frozen=True):
     """The node that a pod runs on: its name, its folder, its API client and its runtime.
 
     `services` lists the Services that are known, `node` gives the Node object as last written.

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from kubewright.api.resource import Object
 from kubewright.version import VERSION
@@ -23,8 +24,7 @@ DECLARED_FEATURES = ("ExtendWebSocketsToKubelet",)
 """What the API server may rely on (KEP-5328): that it may pass WebSockets through (KEP-4006)."""
 
 
-@dataclass(frozen=True)
-class NodeFacts:
+class NodeFacts(msgspec.Struct, frozen=True):
     """What there is to say of a node."""
 
     name: str

@@ -10,8 +10,8 @@ import asyncio
 import contextlib
 import socket
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
 
+import msgspec
 from aiohttp import WSMsgType, web
 
 from kubewright.local.node.probe_handlers import dial_error
@@ -34,14 +34,15 @@ QUEUED = 64
 Connect = Callable[[str, int], Awaitable[socket.socket]]
 
 
-@dataclass
-class Forward:
+class Forward(msgspec.Struct):
     """One forwarded connection. `incoming` holds what the client sent; None is its end."""
 
     port: int
     data: int = 0
     error: int = 0
-    incoming: asyncio.Queue[bytes | None] = field(default_factory=lambda: asyncio.Queue(QUEUED))
+    incoming: asyncio.Queue[bytes | None] = msgspec.field(
+        default_factory=lambda: asyncio.Queue(QUEUED)
+    )
     task: asyncio.Task[None] | None = None
 
 

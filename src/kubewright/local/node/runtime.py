@@ -6,10 +6,11 @@ import asyncio
 import enum
 import socket
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Protocol
+
+import msgspec
 
 from kubewright.api.errors import KubewrightError
 from kubewright.api.resource import NamespacedName, Object
@@ -38,24 +39,21 @@ class Outcome(enum.Enum):
     """The probe itself could not be run; neither threshold counts it."""
 
 
-@dataclass(frozen=True)
-class ProbeResult:
+class ProbeResult(msgspec.Struct, frozen=True):
     """The outcome of a probe, and what to say of it."""
 
     outcome: Outcome
     output: str = ""
 
 
-@dataclass(frozen=True)
-class ExecResult:
+class ExecResult(msgspec.Struct, frozen=True):
     """The exit status of a command in a container and what it wrote to either output."""
 
     exit_code: int
     output: str
 
 
-@dataclass(frozen=True)
-class PodIdentity:
+class PodIdentity(msgspec.Struct, frozen=True):
     """The pod that a sandbox is for."""
 
     key: NamespacedName
@@ -63,8 +61,7 @@ class PodIdentity:
     hostname: str
 
 
-@dataclass(frozen=True)
-class Mount:
+class Mount(msgspec.Struct, frozen=True):
     """A file or folder of the host shown in a container; or a tmpfs, when `source` is None."""
 
     target: str
@@ -73,8 +70,7 @@ class Mount:
     options: str = ""
 
 
-@dataclass(frozen=True)
-class SecuritySettings:
+class SecuritySettings(msgspec.Struct, frozen=True):
     """Who a container runs as, and what it may."""
 
     uid: int = 0
@@ -86,8 +82,7 @@ class SecuritySettings:
     privileged: bool = False
 
 
-@dataclass(frozen=True)
-class ContainerConfig:
+class ContainerConfig(msgspec.Struct, frozen=True):
     """All that is needed to start a container.
 
     `log` is the file to write in CRI format. `is_finite` says that the container is meant to end by
@@ -106,26 +101,23 @@ class ContainerConfig:
     is_finite: bool = False
 
 
-@dataclass(frozen=True)
-class Exit:
+class Exit(msgspec.Struct, frozen=True):
     """How a container ended; for a killed one `exit_code` is 128 plus the signal's number."""
 
     exit_code: int
     finished_at: datetime
 
 
-@dataclass
-class RunningContainer:
+class RunningContainer(msgspec.Struct):
     """A started container. `exited` is done when it has ended and its log is complete."""
 
     id: str
     config: ContainerConfig
     started_at: datetime
-    exited: asyncio.Future[Exit] = field(repr=False)
+    exited: asyncio.Future[Exit]
 
 
-@dataclass(frozen=True)
-class Sandbox:
+class Sandbox(msgspec.Struct, frozen=True):
     """A pod's namespaces: it has an address as long as the sandbox is there."""
 
     identity: PodIdentity

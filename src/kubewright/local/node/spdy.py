@@ -9,7 +9,8 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+import msgspec
 
 from kubewright.api.errors import KubewrightError
 
@@ -51,8 +52,7 @@ class SpdyError(KubewrightError):
     """The other side does not speak SPDY/3.1."""
 
 
-@dataclass(frozen=True)
-class OpenStream:
+class OpenStream(msgspec.Struct, frozen=True):
     """SYN_STREAM: the other side opens a stream. Header names are lower-case."""
 
     stream: int
@@ -60,16 +60,14 @@ class OpenStream:
     finished: bool = False
 
 
-@dataclass(frozen=True)
-class AcceptStream:
+class AcceptStream(msgspec.Struct, frozen=True):
     """SYN_REPLY: the stream is taken."""
 
     stream: int
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = {}
 
 
-@dataclass(frozen=True)
-class StreamData:
+class StreamData(msgspec.Struct, frozen=True):
     """Data of a stream; `finished` says that this side sends no more on it."""
 
     stream: int
@@ -77,23 +75,20 @@ class StreamData:
     finished: bool = False
 
 
-@dataclass(frozen=True)
-class ResetStream:
+class ResetStream(msgspec.Struct, frozen=True):
     """RST_STREAM: the stream ends at once, in both directions."""
 
     stream: int
     status: int
 
 
-@dataclass(frozen=True)
-class Ping:
+class Ping(msgspec.Struct, frozen=True):
     """PING: to be sent back as it is."""
 
     number: int
 
 
-@dataclass(frozen=True)
-class GoAway:
+class GoAway(msgspec.Struct, frozen=True):
     """GOAWAY: the other side opens no more streams."""
 
     last_stream: int

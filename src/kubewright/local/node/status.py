@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from kubewright.api.resource import Object
 from kubewright.local.node.containers import (
@@ -18,8 +19,7 @@ from kubewright.local.node.containers import (
 CONDITIONS = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady")
 
 
-@dataclass(frozen=True)
-class PodFacts:
+class PodFacts(msgspec.Struct, frozen=True):
     """What a pod's status tells beside its containers. Times are RFC 3339."""
 
     start_time: str

@@ -6,9 +6,10 @@ import os
 import shutil
 import stat
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+
+import msgspec
 
 from kubewright.api.errors import KubewrightError
 from kubewright.api.quantity import Quantity
@@ -33,16 +34,14 @@ class MountError(KubewrightError):
     """A volume cannot be set up: FailedMount."""
 
 
-@dataclass(frozen=True)
-class VolumeFile:
+class VolumeFile(msgspec.Struct, frozen=True):
     """A file to write into a volume."""
 
     content: bytes
     mode: int = DEFAULT_MODE
 
 
-@dataclass(frozen=True)
-class Volume:
+class Volume(msgspec.Struct, frozen=True):
     """A volume that is ready: where it is on the host, and whether it may be written.
 
     `is_written` marks one whose files the agent writes, by way of `agent_path`.

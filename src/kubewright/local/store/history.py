@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+import msgspec
 
 from kubewright.local.store.errors import Compacted
 
 
-@dataclass(frozen=True, slots=True)
-class Version:
+class Version(msgspec.Struct, frozen=True):
     """What a key held from `revision` on; `value` is None where the key was deleted."""
 
     revision: int
@@ -17,8 +17,7 @@ class Version:
     value: bytes | None
 
 
-@dataclass(slots=True)
-class Change:
+class Change(msgspec.Struct):
     """One write. `previous` is what the key held before, None for a creation.
 
     `moment` is the monotonic time of the write in seconds; compaction by age reads it.

@@ -6,8 +6,9 @@ import bisect
 import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import timedelta
+
+import msgspec
 
 from kubewright.local.store.errors import (
     Compacted,
@@ -25,8 +26,7 @@ _LAST = "\U0010ffff"  # sorts after every character that a key has
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Retention:
+class Retention(msgspec.Struct, frozen=True):
     """How much history the store keeps for watches and for reads of the past.
 
     The oldest changes are forgotten beyond `changes` or `size` (bytes), or once they are older than
@@ -39,8 +39,7 @@ class Retention:
     at_least: int = 1_000
 
 
-@dataclass(frozen=True, slots=True)
-class Item:
+class Item(msgspec.Struct, frozen=True):
     """A key with the version it had at the revision of the read."""
 
     key: str
@@ -52,8 +51,7 @@ class Item:
         return self.version.value or b""
 
 
-@dataclass(frozen=True, slots=True)
-class Range:
+class Range(msgspec.Struct, frozen=True):
     """The answer of a list: items in key order, the revision read, how many items follow."""
 
     items: list[Item]

@@ -21,8 +21,9 @@ import os
 import struct
 import zlib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
+
+import msgspec
 
 from kubewright.local.store.errors import LogCorrupted, LogInUse, LogWriteFailed
 from kubewright.local.store.history import Version
@@ -35,11 +36,10 @@ _HEAD = struct.Struct("<BQQI")
 _DELETE, _WRITE, _SNAPSHOT = 0, 1, 2
 
 
-@dataclass(slots=True)
-class Loaded:
+class Loaded(msgspec.Struct):
     """What a write-ahead file held: live items, the newest revision, bytes cut from its end."""
 
-    items: dict[str, Version] = field(default_factory=dict)
+    items: dict[str, Version] = {}
     revision: int = 0
     torn: int = 0
 

@@ -1,10 +1,10 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from kubewright.local.node.image.image import ImageError
 from kubewright.local.node.image.recipe import Recipe, find_recipe

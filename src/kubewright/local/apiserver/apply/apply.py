@@ -6,8 +6,9 @@ Both return the object with its managedFields; neither changes what it is given.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from kubewright.api.errors import APIError, BadRequest
 from kubewright.api.resource import GroupVersionKind, Object

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, NamedTuple
+
+import msgspec
 
 from kubewright.local.apiserver.apply.field_set import EMPTY, FieldSet, Tree
 from kubewright.local.apiserver.apply.path_element import (
@@ -15,8 +16,7 @@ from kubewright.local.apiserver.schema.json_value import is_equal
 from kubewright.local.apiserver.schema.node import DEDUCED, SchemaNode
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
+class Comparison(msgspec.Struct, frozen=True):
     """The fields that only the old value has, that differ, and that only the new value has."""
 
     removed: FieldSet = EMPTY

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from itertools import groupby
+
+import msgspec
 
 from kubewright.api.errors import Cause, Conflict, StatusDetails
 from kubewright.local.apiserver.apply.field_set import FieldSet, Path, display_path
 from kubewright.local.apiserver.apply.managers import Manager
 
 
-@dataclass(frozen=True, slots=True)
-class FieldConflict:
+class FieldConflict(msgspec.Struct, frozen=True):
     """A field that a manager owns and another one wants to set to something else."""
 
     manager: Manager

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
+
+import msgspec
+from msgspec.structs import replace
 
 from kubewright.api.resource import Object
 from kubewright.local.apiserver.apply.field_set import FieldSet, Tree
@@ -20,8 +22,7 @@ _ANCIENT = "ancient-changes"
 _FIELDS_TYPE = "FieldsV1"
 
 
-@dataclass(frozen=True, slots=True)
-class ManagerIdentity:
+class ManagerIdentity(msgspec.Struct, frozen=True):
     """Who writes: the field manager's name, the version it writes in, and to which subresource."""
 
     name: str
@@ -29,8 +30,7 @@ class ManagerIdentity:
     subresource: str = ""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Manager:
+class Manager(msgspec.Struct, frozen=True, eq=False):
     """One entry of managedFields.
 
     `source` is the entry as it was read: it is written back as it is while nothing changed.

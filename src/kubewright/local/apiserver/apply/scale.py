@@ -7,8 +7,9 @@ managedFields are made from the object's, and put back into them after a write.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any, TypeAlias
+
+from msgspec.structs import replace
 
 from kubewright.api.resource import Object
 from kubewright.local.apiserver.apply.field_set import FieldSet

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
+
+import msgspec
 
 from kubewright.api.resource import Object
 from kubewright.local.apiserver.apply.compare import Comparison, compare_values
@@ -56,8 +57,7 @@ class Versions(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Updater:
+class Updater(msgspec.Struct, frozen=True):
     """Merges objects of one version and works out what each manager then owns.
 
     `reset` holds the fields that this endpoint may not own. Without `versions`, managers of all

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
@@ -62,8 +61,7 @@ class _GroupVersionData(msgspec.Struct, frozen=True):
     resources: tuple[APIResource, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class GroupVersion:
+class GroupVersion(msgspec.Struct, frozen=True):
     """One served version of a built-in API group and its resources, in the order of discovery."""
 
     group: str

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
+
+import msgspec
 
 from kubewright.api.resource import Object
 from kubewright.local.apiserver.builtin.table import (
@@ -28,8 +29,7 @@ POD_COLUMNS = (
 _FINAL = ("Succeeded", "Failed")
 
 
-@dataclass(slots=True)
-class _Row:
+class _Row(msgspec.Struct):
     """What the statuses of the containers add up to."""
 
     reason: str

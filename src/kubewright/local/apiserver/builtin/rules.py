@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
+
+import msgspec
 
 from kubewright.api.errors import Cause
 from kubewright.api.resource import Object
@@ -43,8 +44,7 @@ def warn_of_nothing(obj: Object, old: Object | None) -> list[str]:
     return []
 
 
-@dataclass(frozen=True, slots=True)
-class Table:
+class Table(msgspec.Struct, frozen=True):
     """The columns of a kind after its name, and the cells of an object for them.
 
     Where `names_first` is false, the name stands among the columns.
@@ -55,8 +55,7 @@ class Table:
     names_first: bool = True
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rules:
+class Rules(msgspec.Struct, frozen=True, kw_only=True):
     """What one kind does in its own way.
 
     `default` runs after the defaults of the types. `validate_update` is asked beside `validate`: it
@@ -78,7 +77,7 @@ class Rules:
     validate_status_update: CheckFrom = find_no_change
     warnings: Callable[[Object, Object | None], list[str]] = warn_of_nothing
     # Field selector label → dotted path, or a function of the object.
-    fields: Mapping[str, Callable[[Object], str]] = field(default_factory=dict)
+    fields: Mapping[str, Callable[[Object], str]] = {}
     table: Table | None = None
     status_resets: tuple[Path, ...] = (("spec",),)
 

@@ -7,8 +7,9 @@ that it serializes (`cel.expr.CheckedExpr`) and follows selections from `self` t
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, TypeAlias
+
+import msgspec
 
 from kubewright.local.apiserver.crd.cel_values import escape_name
 from kubewright.local.apiserver.crd.structural_schema import StructuralSchema
@@ -22,8 +23,7 @@ _ID, _IDENT, _SELECT, _CALL, _LIST, _STRUCT, _COMPREHENSION = 2, 4, 5, 6, 7, 8, 
 _RESOURCE_FIELDS = frozenset({"apiVersion", "kind", "metadata"})
 
 
-@dataclass(frozen=True, slots=True)
-class UndefinedField:
+class UndefinedField(msgspec.Struct, frozen=True):
     """A field that is not declared; `offset` is the place of its dot in the expression."""
 
     name: str

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from kubewright.local.apiserver.crd.cel_fields import UndefinedField, find_undefined_fields
 from kubewright.local.apiserver.crd.cel_library import build_config, build_extensions, load_cel
@@ -20,8 +21,7 @@ class ExpressionFault(ValueError):
     """An expression does not compile; the message is the compiler's."""
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(msgspec.Struct, frozen=True):
     """What came of a rule: `message` is what it says when it does not hold."""
 
     holds: bool

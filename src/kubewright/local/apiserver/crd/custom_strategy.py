@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from copy import deepcopy
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Protocol
+
+import msgspec
 
 from kubewright.api.errors import BadRequest, Cause, Forbidden, StatusDetails
 from kubewright.api.resource import Object, Resource
@@ -58,8 +59,7 @@ class ExpressionRules(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class VersionRules:
+class VersionRules(msgspec.Struct, frozen=True):
     """All that one version of a CRD says about its objects."""
 
     resource: Resource
@@ -67,7 +67,7 @@ class VersionRules:
     has_status: bool
     columns: PrinterColumns
     scale: ScaleMapping | None = None
-    selectable: Mapping[str, JSONPath] = field(default_factory=dict)
+    selectable: Mapping[str, JSONPath] = {}
     expressions: ExpressionRules | None = None
     is_terminating: Callable[[], bool] = lambda: False
 

@@ -7,8 +7,9 @@ closure takes the value, its place and the list that collects violations.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from kubewright.local.apiserver.crd.scalar_validation import (
     Schema,
@@ -39,8 +40,7 @@ def compile_validator(schema: Schema) -> Validate:
     return _compile(schema).validate
 
 
-@dataclass(frozen=True, slots=True)
-class _Compiled:
+class _Compiled(msgspec.Struct, frozen=True):
     """A compiled schema.
 
     `accepts` is the Python type that needs no further look at the type, None where there is none.

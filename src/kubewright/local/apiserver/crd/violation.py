@@ -6,8 +6,9 @@ The texts follow go-openapi's validation errors and `field.Error` of apimachiner
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from typing import Any, TypeAlias
+
+import msgspec
 
 from kubewright.api.errors import Cause
 
@@ -42,8 +43,7 @@ def format_path(path: Path, base: str = "") -> str:
     return text
 
 
-@dataclass(frozen=True, slots=True)
-class Violation:
+class Violation(msgspec.Struct, frozen=True):
     """One broken rule. `node` is the place whose schema has the rule, `field` the one it names.
 
     A rule such as `oneOf` names no field: `field` is None.

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+
+import msgspec
+from msgspec.structs import replace
 
 from kubewright.api.errors import Cause, Conflict, Invalid, NotFound, StatusDetails, Timeout
 from kubewright.api.metadata import decode_metadata
@@ -23,8 +25,7 @@ MODIFIED = (
 )
 
 
-@dataclass(slots=True)
-class Call:
+class Call(msgspec.Struct):
     """What a verb knows of its request."""
 
     backend: Backend

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from kubewright.api.errors import BadRequest, Cause, InternalError, StatusDetails, TooManyRequests
 from kubewright.api.resource import Object

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import base64
 import binascii
-from dataclasses import dataclass
+
+import msgspec
 
 from kubewright.api.errors import BadRequest, Expired, NotAcceptable
 from kubewright.api.resource import Object
@@ -27,8 +28,7 @@ _TOO_OLD = (
 )
 
 
-@dataclass(slots=True)
-class Page:
+class Page(msgspec.Struct):
     """Part of a list: JSON texts in the kind's version, and where the next part begins."""
 
     items: list[bytes]

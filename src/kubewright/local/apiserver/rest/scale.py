@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from kubewright.api.errors import Cause, InternalError, Invalid, StatusDetails
 from kubewright.api.resource import Object, Resource

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from kubewright.api.time import format_time
 from kubewright.local.apiserver.builtin.certificate_approval import ApprovalStrategy

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
+
+from msgspec.structs import replace
 
 from kubewright.api.errors import BadRequest, Cause, Conflict, Invalid, NotFound
 from kubewright.api.resource import Object

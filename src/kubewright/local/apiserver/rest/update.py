@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+
+import msgspec
 
 from kubewright.api.errors import APIError, Cause, Invalid
 from kubewright.api.resource import Object
@@ -30,8 +31,7 @@ Transform = Callable[[Object | None], Awaitable[Object]]
 """Makes the object to store from the stored one (None where there is none)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(msgspec.Struct, frozen=True):
     """How an object is to be changed.
 
     `subresource` is `status` for a write of the status, the name of another subresource for one

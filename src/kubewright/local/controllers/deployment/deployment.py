@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
+
+import msgspec
 
 from kubewright.api.conditions import find_condition
 from kubewright.api.resource import Object
@@ -13,8 +14,7 @@ from kubewright.local.controllers.deployment.replica_set import REVISION
 _NO_DEADLINE = 2**31 - 1
 
 
-@dataclass(frozen=True)
-class Deployment:
+class Deployment(msgspec.Struct, frozen=True):
     """Typed reads of a decoded Deployment; the defaults are the API's."""
 
     obj: Object

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+import msgspec
 
 from kubewright.api.resource import Object
 
@@ -13,8 +14,7 @@ DESIRED_REPLICAS = "deployment.kubernetes.io/desired-replicas"
 MAX_REPLICAS = "deployment.kubernetes.io/max-replicas"
 
 
-@dataclass(frozen=True, slots=True)
-class ReplicaSet:
+class ReplicaSet(msgspec.Struct, frozen=True):
     """Numbers of one ReplicaSet, with the object that they were read from.
 
     Counts of a status that is older than the spec are capped at `replicas`: what will be deleted

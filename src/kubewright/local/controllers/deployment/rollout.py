@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TypeAlias
+
+import msgspec
 
 from kubewright.api.conditions import find_condition
 from kubewright.api.resource import Object
@@ -25,23 +26,20 @@ from kubewright.local.controllers.deployment.revision import (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class CreateReplicaSet:
+class CreateReplicaSet(msgspec.Struct, frozen=True):
     """Create the ReplicaSet of the current template."""
 
     replica_set: ReplicaSet
 
 
-@dataclass(frozen=True, slots=True)
-class UpdateReplicaSet:
+class UpdateReplicaSet(msgspec.Struct, frozen=True):
     """Write a ReplicaSet's wish, annotations or minReadySeconds."""
 
     before: ReplicaSet
     after: ReplicaSet
 
 
-@dataclass(frozen=True, slots=True)
-class DeleteReplicaSet:
+class DeleteReplicaSet(msgspec.Struct, frozen=True):
     """Delete a ReplicaSet beyond the history limit."""
 
     replica_set: ReplicaSet
@@ -50,16 +48,15 @@ class DeleteReplicaSet:
 Step: TypeAlias = CreateReplicaSet | UpdateReplicaSet | DeleteReplicaSet
 
 
-@dataclass(slots=True)
-class Rollout:
+class Rollout(msgspec.Struct):
     """What one look at a Deployment decides.
 
     `steps` come first, in order; then `status` and the annotation `revision` are written together.
     `after` says when the progress deadline must be looked at.
     """
 
-    steps: list[Step] = field(default_factory=list)
-    status: Object = field(default_factory=dict)
+    steps: list[Step] = []
+    status: Object = {}
     revision: str | None = None
     after: timedelta | None = None
 

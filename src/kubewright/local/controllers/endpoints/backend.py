@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from kubewright.api.resource import Object, Resource
 from kubewright.local.controllers.pod import (
@@ -22,8 +23,7 @@ TRIGGER_TIME = "endpoints.kubernetes.io/last-change-trigger-time"
 _ZONE = "topology.kubernetes.io/zone"
 
 
-@dataclass(frozen=True, slots=True)
-class Port:
+class Port(msgspec.Struct, frozen=True):
     """A port of a Service as one pod offers it."""
 
     name: str
@@ -39,8 +39,7 @@ class Port:
         return port
 
 
-@dataclass(frozen=True, slots=True)
-class Backend:
+class Backend(msgspec.Struct, frozen=True):
     """A pod that a Service selects, with an address."""
 
     address: str

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from itertools import islice
+
+import msgspec
 
 from kubewright.api.metadata import build_owner_reference
 from kubewright.api.resource import Object
@@ -23,17 +24,15 @@ CONTROLLER = "endpointslice-controller.k8s.io"
 MAX_ENDPOINTS = 100
 
 
-@dataclass(slots=True)
-class SlicePlan:
+class SlicePlan(msgspec.Struct):
     """The slices to create, to replace and to delete."""
 
-    create: list[Object] = field(default_factory=list)
-    update: list[Object] = field(default_factory=list)
-    delete: list[Object] = field(default_factory=list)
+    create: list[Object] = []
+    update: list[Object] = []
+    delete: list[Object] = []
 
 
-@dataclass(slots=True)
-class _Filling:
+class _Filling(msgspec.Struct):
     ports: tuple[Port, ...]
     backends: list[Backend]
     before: Object | None = None

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TypeAlias
+
+import msgspec
 
 from kubewright.api.metadata import ObjectMeta, OwnerReference
 from kubewright.api.resource import Object
@@ -24,20 +25,17 @@ class OwnerState(enum.Enum):
     """The API server says that it does not exist."""
 
 
-@dataclass(frozen=True, slots=True)
-class Keep:
+class Keep(msgspec.Struct, frozen=True):
     """Let the object be."""
 
 
-@dataclass(frozen=True, slots=True)
-class DropReferences:
+class DropReferences(msgspec.Struct, frozen=True):
     """Keep the object and take away its references to owners that are gone or going."""
 
     remaining: tuple[OwnerReference, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Delete:
+class Delete(msgspec.Struct, frozen=True):
     """Delete the object."""
 
     propagation: Propagation

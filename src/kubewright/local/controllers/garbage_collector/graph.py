@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+import msgspec
 
 from kubewright.api.metadata import ObjectMeta, OwnerReference
 from kubewright.api.resource import Resource
@@ -12,8 +13,7 @@ FOREGROUND = "foregroundDeletion"
 ORPHAN = "orphan"
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
+class Node(msgspec.Struct, frozen=True):
     """An object: the resource that serves it, and its metadata."""
 
     resource: Resource

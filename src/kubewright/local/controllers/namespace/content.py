@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+
+import msgspec
 
 from kubewright.api import builtin
 from kubewright.api.errors import Conflict, KubewrightError, MethodNotAllowed, NotFound
@@ -17,18 +18,17 @@ from kubewright.local.controllers.discovery import Discovery
 _CONCURRENCY = 8
 
 
-@dataclass(slots=True)
-class Content:
+class Content(msgspec.Struct):
     """What one pass over a namespace found left after deleting.
 
     `grace_seconds` is the longest time that a pod may still take to end; such pods count neither
     as remaining nor as held by finalizers, for they only need time.
     """
 
-    remaining: Counter[Resource] = field(default_factory=Counter)
-    finalizers: Counter[str] = field(default_factory=Counter)
+    remaining: Counter[Resource] = msgspec.field(default_factory=Counter)
+    finalizers: Counter[str] = msgspec.field(default_factory=Counter)
     grace_seconds: int = 0
-    failures: list[str] = field(default_factory=list)
+    failures: list[str] = []
     stale: tuple[str, ...] = ()
 
     @property

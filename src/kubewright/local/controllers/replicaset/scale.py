@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
+
+import msgspec
 
 from kubewright.api.conditions import find_condition
 from kubewright.api.metadata import build_owner_reference
@@ -27,8 +28,7 @@ BURST_REPLICAS = 500
 REPLICA_FAILURE = "ReplicaFailure"
 
 
-@dataclass(frozen=True, slots=True)
-class Scale:
+class Scale(msgspec.Struct, frozen=True):
     """What one look at a ReplicaSet decides: either some pods to create, or some to delete."""
 
     create: int = 0

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+
+import msgspec
 
 from kubewright.api.resource import Object, Resource
 from kubewright.local.controllers.scheduler.filters import matches_terms
@@ -14,8 +15,7 @@ PERSISTENT_VOLUME = Resource("", "v1", "PersistentVolume", "persistentvolumes", 
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
 
 
-@dataclass(frozen=True, slots=True)
-class Claims:
+class Claims(msgspec.Struct, frozen=True):
     """What a pod's claims say.
 
     `message` says why the pod cannot be placed at all; `unbound` are claims that are bound only

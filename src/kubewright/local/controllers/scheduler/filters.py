@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from kubewright.api.resource import Object
 from kubewright.local.controllers.label_selector import LabelSelector, Requirement, match_all
@@ -15,8 +16,7 @@ from kubewright.local.controllers.scheduler.pod_info import (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
+class Refusal(msgspec.Struct, frozen=True):
     """Why a node does not take a pod, and whether it would with fewer pods on it."""
 
     reasons: tuple[str, ...]

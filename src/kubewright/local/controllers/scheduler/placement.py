@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from kubewright.api.resource import Object
 from kubewright.local.controllers.scheduler.filters import (
@@ -27,8 +28,7 @@ _UNHELPFUL = "Preemption is not helpful for scheduling."
 _NO_VICTIMS = "No preemption victims found for incoming pod."
 
 
-@dataclass(frozen=True, slots=True)
-class Placement:
+class Placement(msgspec.Struct, frozen=True):
     """Where a pod goes. Without a node, `message` says why, as the condition and event do; without
     either the pod waits for room that is being made.
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
+
+import msgspec
 
 from kubewright.api.metadata import controller_of
 from kubewright.api.quantity import Quantity
@@ -86,8 +87,7 @@ def pod_ports(spec: Object) -> tuple[HostPort, ...]:
     return tuple(ports)
 
 
-@dataclass(frozen=True, slots=True)
-class PodInfo:
+class PodInfo(msgspec.Struct, frozen=True):
     """A pod in numbers; `node` is where it is, or was assumed to be."""
 
     key: NamespacedName
@@ -136,8 +136,7 @@ def affinity_terms(spec: Object, kind: str) -> list[Object]:
     return terms
 
 
-@dataclass(frozen=True, slots=True)
-class NodeInfo:
+class NodeInfo(msgspec.Struct, frozen=True):
     """A node with the pods that take room on it."""
 
     name: str
@@ -146,7 +145,7 @@ class NodeInfo:
     unschedulable: bool
     allocatable: Mapping[str, int]
     pods: tuple[PodInfo, ...] = ()
-    requested: Mapping[str, int] = field(default_factory=dict)
+    requested: Mapping[str, int] = {}
 
     @classmethod
     def of(cls, node: Object, pods: Iterable[PodInfo] = ()) -> NodeInfo:

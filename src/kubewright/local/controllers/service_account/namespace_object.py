@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import msgspec
 
 from kubewright.api import builtin
 from kubewright.api.errors import AlreadyExists, NamespaceTerminating, NotFound
@@ -25,14 +25,13 @@ _DESCRIPTION = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class NamespaceObject:
+class NamespaceObject(msgspec.Struct, frozen=True):
     """An object to keep in every namespace: its name, and the fields beside the metadata."""
 
     resource: Resource
     name: str
-    annotations: dict[str, str] = field(default_factory=dict)
-    content: Object = field(default_factory=dict)
+    annotations: dict[str, str] = {}
+    content: Object = {}
 
     def build(self, namespace: str) -> Object:
         """Build the object for a namespace."""

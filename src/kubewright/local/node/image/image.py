@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
+
+import msgspec
 
 from kubewright.api.errors import KubewrightError
 
@@ -18,8 +19,7 @@ class ImageError(KubewrightError):
         self.message = message
 
 
-@dataclass(frozen=True)
-class Image:
+class Image(msgspec.Struct, frozen=True):
     """An image in the node's store.
 
     `root` is the folder with its root file system, or None when the machine's own /usr serves;
@@ -33,10 +33,10 @@ class Image:
     files: Path | None = None
     entrypoint: tuple[str, ...] = ()
     cmd: tuple[str, ...] = ()
-    env: Mapping[str, str] = field(default_factory=dict)
+    env: Mapping[str, str] = {}
     workdir: str = "/"
     user: str = ""
-    users: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    users: Mapping[str, tuple[int, int]] = {}
     stop_signal: str = "SIGTERM"
     size: int = 0
     note: str = ""

@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
+import msgspec
+
 from kubewright.api.errors import ConfigurationError
 from kubewright.local.node.image.reference import Reference
 
 
-@dataclass(frozen=True)
-class ImageUser:
+class ImageUser(msgspec.Struct, frozen=True):
     """A line of the image's /etc/passwd and /etc/group."""
 
     name: str
@@ -29,8 +29,7 @@ class ImageUser:
     shell: str = "/usr/sbin/nologin"
 
 
-@dataclass(frozen=True)
-class ImageFile:
+class ImageFile(msgspec.Struct, frozen=True):
     """A file that the recipe adds to the packages."""
 
     path: str
@@ -38,8 +37,7 @@ class ImageFile:
     mode: int = 0o644
 
 
-@dataclass(frozen=True)
-class Recipe:
+class Recipe(msgspec.Struct, frozen=True):
     """How one family of images is made.
 
     `images` are patterns of repository names (`docker.io/library/memcached`). `packages` are
@@ -61,7 +59,7 @@ class Recipe:
     workdir: str = "/"
     stop_signal: str = "SIGTERM"
     applets: str = ""
-    env: dict[str, str] = field(default_factory=dict)
+    env: dict[str, str] = {}
     users: tuple[ImageUser, ...] = ()
     files: tuple[ImageFile, ...] = ()
 

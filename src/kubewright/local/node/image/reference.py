@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+import msgspec
 
 _DOMAIN = re.compile(r"(localhost|[a-zA-Z0-9-]+(\.[a-zA-Z0-9-]+)+|[a-zA-Z0-9-]+(?=:))(:\d+)?")
 _COMPONENT = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
@@ -16,8 +17,7 @@ class InvalidReference(ValueError):
     """The name of an image cannot be parsed; the text is worded as the kubelet words it."""
 
 
-@dataclass(frozen=True)
-class Reference:
+class Reference(msgspec.Struct, frozen=True):
     """A parsed image name. `repository` is the name with its domain, `tag` defaults to `latest`."""
 
     domain: str

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import msgspec
 
 from kubewright.api.errors import Cause
 from kubewright.api.resource import Object
@@ -56,12 +56,11 @@ _VALUE_SOURCES = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class PodParts:
+class PodParts(msgspec.Struct, frozen=True):
     """What the containers of a pod refer to."""
 
     volumes: dict[str, Object]
-    claims: set[str] = field(default_factory=set)
+    claims: set[str] = set()
     grace: int | None = None
 
 

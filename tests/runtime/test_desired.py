@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from kubewright.api.errors import Cause, Forbidden, Invalid, TerminalError
 from kubewright.api.metadata import build_owner_reference
 from kubewright.api.resource import Object
 from kubewright.runtime.applied_memory import AppliedMemory
-from kubewright.runtime.child_kind import ChildKind, build_children
+from kubewright.runtime.child_kind import ChildKey, ChildKind, build_children, child_key
 from kubewright.runtime.desired import (
     Action,
     Step,
@@ -36,7 +37,11 @@ def config_map(name: str = "pool", **data: str) -> Object:
 
 
 def build(*desired: Object) -> list[Object]:
-    return build_children(OWNER, desired, KINDS, manager=MANAGER)
+    return [*build_children(OWNER, desired, KINDS, manager=MANAGER).values()]
+
+
+def by_key(objects: Iterable[Object]) -> dict[ChildKey, Object]:
+    return {child_key(obj): obj for obj in objects}
 
 
 def live_of(applied: Object, manager: str = MANAGER) -> Object:
@@ -59,7 +64,8 @@ def live_of(applied: Object, manager: str = MANAGER) -> Object:
 
 
 def plan(desired: list[Object], live: list[Object], **options: Any) -> list[Step]:
-    return plan_children(OWNER, desired, live, KINDS, manager=MANAGER, **options)
+    kinds = options.pop("kinds", KINDS)
+    return plan_children(OWNER, by_key(desired), by_key(live), kinds, manager=MANAGER, **options)
 
 
 def actions(steps: list[Step]) -> list[tuple[Action, str]]:
@@ -179,8 +185,7 @@ def test_takes_a_stranger_only_when_told_to_adopt() -> None:
     stranger = {**config_map(a="9"), "metadata": {"name": "pool", "namespace": "default"}}
     assert actions(plan(desired, [stranger])) == [(Action.REFUSE, "pool")]
     kinds = {builtin.CONFIG_MAP.gvk: ChildKind(builtin.CONFIG_MAP, adopt=True)}
-    steps = plan_children(OWNER, desired, [stranger], kinds, manager=MANAGER)
-    assert actions(steps) == [(Action.APPLY, "pool")]
+    assert actions(plan(desired, [stranger], kinds=kinds)) == [(Action.APPLY, "pool")]
 
 
 def test_waits_for_the_end_of_a_child_that_is_being_deleted() -> None:

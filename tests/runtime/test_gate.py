@@ -17,17 +17,17 @@ from kubewright.runtime.gate import STAGE, Gate, compute_gate
 from kubewright.runtime.operator import Operator
 from tests.runtime.conftest import Running, eventually
 from tests.runtime.pools import Pool, build_deployment, build_pool
-from tests.runtime.test_desired import MANAGER, OWNER, config_map, live_of
+from tests.runtime.test_desired import MANAGER, OWNER, by_key, config_map, live_of
 
 KINDS = {kind.gvk: ChildKind(kind) for kind in (builtin.CONFIG_MAP, builtin.JOB)}
 
 
 def build(*desired: Object | Gate) -> list[Object]:
-    return build_children(OWNER, desired, KINDS, manager=MANAGER)
+    return [*build_children(OWNER, desired, KINDS, manager=MANAGER).values()]
 
 
 def plan(desired: list[Object], live: list[Object]) -> list[Step]:
-    return plan_children(OWNER, desired, live, KINDS, manager=MANAGER)
+    return plan_children(OWNER, by_key(desired), by_key(live), KINDS, manager=MANAGER)
 
 
 def names(steps: list[Step]) -> list[tuple[Action, str]]:

@@ -10,7 +10,7 @@ import pytest
 from kubewright.api.resource import GroupVersionKind, Object
 from kubewright.client.client import Client
 from kubewright.client.requests import PatchType
-from kubewright.runtime.child_kind import ChildKind, build_children
+from kubewright.runtime.child_kind import ChildKind, build_children, child_key
 from kubewright.runtime.desired import Step, plan_children
 from tests.runtime.kinds_of_children import CHILDREN
 from tests.runtime.pools import build_pool
@@ -23,7 +23,7 @@ async def build_one(client: Client, namespace: str, obj: Object) -> tuple[Object
     owner = {**build_pool(namespace), "metadata": {"name": "pool", "namespace": namespace}}
     owner["metadata"]["uid"] = str(uuid.uuid4())
     kinds = {GroupVersionKind.of(obj): ChildKind(await client.mapper.resource_of(obj))}
-    (desired,) = build_children(owner, [obj], kinds, manager=MANAGER)
+    (desired,) = build_children(owner, [obj], kinds, manager=MANAGER).values()
     live = await client.apply(desired, field_manager=MANAGER)
     return desired, live
 
@@ -37,7 +37,8 @@ async def plan(client: Client, desired: Object, live: Object) -> list[Step]:
         "metadata": {"name": reference["name"], "uid": reference["uid"]},
     }
     kinds = {GroupVersionKind.of(desired): ChildKind(await client.mapper.resource_of(desired))}
-    return plan_children(owner, [desired], [live], kinds, manager=MANAGER)
+    key = child_key(desired)
+    return plan_children(owner, {key: desired}, {key: live}, kinds, manager=MANAGER)
 
 
 def without_version(obj: Object) -> Object:

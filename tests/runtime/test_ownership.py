@@ -20,7 +20,7 @@ from kubewright.client.client import Client
 from kubewright.client.clock import SystemClock
 from kubewright.client.requests import PatchType
 from kubewright.runtime.applied_memory import AppliedMemory
-from kubewright.runtime.child_kind import OWNER, ChildKind, build_children
+from kubewright.runtime.child_kind import OWNER, ChildKind, build_children, child_key
 from kubewright.runtime.context import Context
 from kubewright.runtime.desired import apply_plan, plan_children
 from kubewright.runtime.operator import Operator
@@ -305,7 +305,7 @@ async def test_of_two_plans_made_from_one_state_only_the_first_adopts(
     for name in ("one", "two"):
         owner = await client.create(build_pool(namespace, name))
         desired = build_children(owner, [build_map("shared", word=name)], kinds, manager="sharing")
-        steps = plan_children(owner, desired, [seen], kinds, manager="sharing")
+        steps = plan_children(owner, desired, {child_key(seen): seen}, kinds, manager="sharing")
         ctx = cast("Context", BareContext(client))
         memory = AppliedMemory()
         outcomes.append(await apply_plan(ctx, owner, steps, manager="sharing", memory=memory))

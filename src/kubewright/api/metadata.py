@@ -8,7 +8,11 @@ from kubewright.api.resource import NamespacedName, Object
 
 
 class OwnerReference(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True, gc=False):
-    """A reference from a dependent object to its owner; garbage collection follows the `uid`."""
+    """A reference from a dependent object to its owner; garbage collection follows the `uid`.
+
+    `api_version`, `kind` and `name` say which object it is. At most one owner is the `controller`;
+    `block_owner_deletion` makes a foreground deletion of the owner wait for the dependent.
+    """
 
     api_version: str = ""
     kind: str = ""
@@ -20,6 +24,11 @@ class OwnerReference(msgspec.Struct, rename="camel", omit_defaults=True, frozen=
 
 class ObjectMeta(msgspec.Struct, rename="camel", omit_defaults=True, gc=False):
     """The metadata of an object, without `managedFields`.
+
+    What the server sets: `uid`, `resource_version`, `generation` (of the spec),
+    `creation_timestamp`, and once it is deleted `deletion_timestamp` and
+    `deletion_grace_period_seconds`. What its authors set: `name`, or `generate_name` for the server
+    to complete, `namespace`, `labels`, `annotations`, `owner_references` and `finalizers`.
 
     Times stay RFC 3339 text: most readers compare or copy them, few need a datetime. The garbage
     collector does not look into it: nothing in it can refer back.

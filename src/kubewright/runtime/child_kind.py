@@ -23,6 +23,8 @@ from kubewright.runtime.child_value import UnfitValue, copy_value, find_fault
 from kubewright.runtime.gate import STAGE, Gate
 
 ChildKey: TypeAlias = tuple[GroupVersionKind, NamespacedName]
+ChildMap: TypeAlias = Mapping[ChildKey, Object]
+"""Objects by what tells them apart, in the order in which they were yielded or found."""
 
 MANAGED_BY = "app.kubernetes.io/managed-by"
 
@@ -108,7 +110,7 @@ def build_children(
     *,
     manager: str,
     owner_namespaced: bool = True,
-) -> list[Object]:
+) -> dict[ChildKey, Object]:
     """Complete desired children: owner reference, namespace and the managed-by label.
 
     Children after a `Gate` get an annotation with the number of gates before them; kept ones get
@@ -136,7 +138,7 @@ def build_children(
         if key in built:
             raise TerminalError(f"{kind.resource.kind} {key[1]} is desired twice")
         built[key] = complete
-    return list(built.values())
+    return built
 
 
 def _copy_child(child: Any) -> Object:

@@ -30,7 +30,10 @@ def copy_value(value: Any) -> Any:
         return value
     if kind is dict:
         return {
-            key if type(key) is str else _copy_key(key): copy_value(inner)
+            # Most values are texts: they are not worth a call.
+            (key if type(key) is str else _copy_key(key)): (
+                inner if type(inner) is str else copy_value(inner)
+            )
             for key, inner in value.items()
             if inner is not None
         }

@@ -23,7 +23,14 @@ from kubewright.api.errors import (
 from kubewright.api.metadata import controller_of
 from kubewright.api.resource import GroupVersionKind, NamespacedName, Object
 from kubewright.runtime.applied_memory import AppliedMemory
-from kubewright.runtime.child_kind import OWNER, ChildKey, ChildKind, child_key, owner_name
+from kubewright.runtime.child_kind import (
+    OWNER,
+    ChildKey,
+    ChildKind,
+    ChildMap,
+    child_key,
+    owner_name,
+)
 from kubewright.runtime.child_value import find_surrogate
 from kubewright.runtime.context import Context
 from kubewright.runtime.gate import compute_gate, stage_of
@@ -92,8 +99,8 @@ class Outcome(msgspec.Struct):
 
 def plan_children(
     owner: Object,
-    desired: Sequence[Object],
-    live: Iterable[Object],
+    desired: ChildMap,
+    live: ChildMap,
     kinds: Mapping[GroupVersionKind, ChildKind],
     *,
     manager: str,
@@ -106,21 +113,18 @@ def plan_children(
     before. Only what this manager applied for this owner is ever deleted. What comes after a `Gate`
     that is not passed, and every deletion meanwhile, is held back.
     """
-    found = {child_key(obj): obj for obj in live}
     steps: list[Step] = []
     stage, closed = 0, ""
-    for obj in desired:
-        kind, before = kinds[GroupVersionKind.of(obj)], found.get(child_key(obj))
+    for key, obj in desired.items():
         if not closed and stage_of(obj) > stage:
-            closed = _find_closed(desired, stage_of(obj), found, steps)
+            closed = _find_closed(desired, stage_of(obj), live, steps)
             stage = stage_of(obj)
-        step = _plan_child(owner, obj, before, kind, manager, memory)
+        step = _plan_child(owner, obj, live.get(key), kinds[key[0]], manager, memory)
         if step is not None and closed and step.action in (Action.CREATE, Action.APPLY):
             step = replace(step, action=Action.HOLD, reason=closed)
         if step is not None:
             steps.append(step)
-    wanted = {child_key(obj) for obj in desired}
-    unwanted = [obj for key, obj in found.items() if key not in wanted and key[0] in kinds]
+    unwanted = [obj for key, obj in live.items() if key not in desired and key[0] in kinds]
     return steps + _plan_deletions(owner, unwanted, kinds, manager, closed)
 
 
@@ -187,18 +191,18 @@ def is_immutable_refusal(error: Exception) -> bool:
 
 
 def _find_closed(
-    desired: Sequence[Object],
+    desired: ChildMap,
     stage: int,
-    found: Mapping[ChildKey, Object],
+    live: ChildMap,
     steps: Sequence[Step],
 ) -> str:
     """Say what keeps the gate before a stage closed; nothing when it is open."""
     for step in steps:
         return f"{step.kind.resource.kind} {step.key.name} comes first: {step.reason}"
-    for obj in desired:
+    for key, obj in desired.items():
         if stage_of(obj) >= stage:
             break
-        readiness = compute_gate(found[child_key(obj)])
+        readiness = compute_gate(live[key])
         if not readiness.is_ready:
             return f"{obj['kind']} {obj['metadata']['name']} comes first: {readiness.message}"
     return ""

@@ -22,7 +22,7 @@ from kubewright.api.resource import NamespacedName, Object, Resource
 from kubewright.cache.entry import Change, Entry
 from kubewright.runtime.applied_memory import AppliedMemory
 from kubewright.runtime.blocking import adapt
-from kubewright.runtime.child_kind import ChildKey, build_children, child_key
+from kubewright.runtime.child_kind import ChildKey, ChildMap, build_children
 from kubewright.runtime.children import Children
 from kubewright.runtime.context import Context, Stores
 from kubewright.runtime.controller import QUIET_REREADS, STALLED_AFTER
@@ -160,7 +160,7 @@ class KindReconciler(Generic[T]):
         owner = entry.object()
         if entry.meta.is_deleting:
             ordered = self._managed.ordered_deletion and has_finalizer(owner, self.finalizer)
-            return self._plan(owner, [], self._read_live(stores, owner, [])) if ordered else []
+            return self._plan(owner, {}, self._read_live(stores, owner, {})) if ordered else []
         self._validate(entry.key, entry.raw)
         desired = self._build_desired(owner, entry.raw)
         return self._plan(owner, desired, self._read_live(stores, owner, desired))
@@ -185,12 +185,12 @@ class KindReconciler(Generic[T]):
 
     async def _delete_children(self, ctx: Context, owner: Object) -> bool:
         """Delete the children whose turn it is; tell whether there are any left."""
-        live = self._read_live(ctx, owner, [])
-        steps = self._plan(owner, [], live)
+        live = self._read_live(ctx, owner, {})
+        steps = self._plan(owner, {}, live)
         outcome = await apply_plan(ctx, owner, steps, manager=self._operator, memory=self._memory)
         if outcome.failures:
             raise ExceptionGroup("children were not deleted", outcome.failures)
-        return bool(find_children(owner, live, manager=self._operator))
+        return bool(find_children(owner, live.values(), manager=self._operator))
 
     async def _converge(self, ctx: Context, owner: Object, raw: bytes) -> Result | None:
         managed = self._managed
@@ -267,11 +267,11 @@ class KindReconciler(Generic[T]):
             raise Refused("Invalid", verdict.message)
         self._accepted[key] = raw
 
-    def _build_desired(self, owner: Object, raw: bytes) -> list[Object]:
+    def _build_desired(self, owner: Object, raw: bytes) -> ChildMap:
         managed = self._managed
         obj = self._decode(raw)
         if managed.desired is None:
-            return []
+            return {}
         try:
             wanted = list_children(managed.desired(obj), managed.desired)
         except (Exception, SystemExit) as error:
@@ -296,22 +296,21 @@ class KindReconciler(Generic[T]):
         message = f"{failure.message} ({locate(self._managed.desired)})"
         return type(failure)(message, failure.details, failure.code, failure.reason)
 
-    def _read_live(self, stores: Stores, owner: Object, desired: list[Object]) -> list[Object]:
+    def _read_live(self, stores: Stores, owner: Object, desired: ChildMap) -> ChildMap:
         """Read what the owner owns, and what has the name of a desired child."""
-        uid = owner["metadata"]["uid"]
-        live: dict[tuple[Resource, NamespacedName], Object] = {}
-        for kind in self._managed.owns.values():
+        uid, owns = owner["metadata"]["uid"], self._managed.owns
+        live: dict[ChildKey, Object] = {}
+        for gvk, kind in owns.items():
             for entry in stores.store(kind.resource).owned_by(uid):
-                live[kind.resource, entry.key] = entry.object()
+                live[gvk, entry.key] = entry.object()
         for child in desired:
-            gvk, key = child_key(child)
-            resource = self._managed.owns[gvk].resource
-            found = stores.store(resource).get(key)
-            if found is not None and (resource, key) not in live:
-                live[resource, key] = found.object()
-        return list(live.values())
+            if child not in live:
+                found = stores.store(owns[child[0]].resource).get(child[1])
+                if found is not None:
+                    live[child] = found.object()
+        return live
 
-    def _plan(self, owner: Object, desired: list[Object], live: list[Object]) -> list[Step]:
+    def _plan(self, owner: Object, desired: ChildMap, live: ChildMap) -> list[Step]:
         return plan_children(
             owner,
             desired,
@@ -334,18 +333,18 @@ class KindReconciler(Generic[T]):
         self,
         ctx: Context,
         owner: Object,
-        desired: list[Object],
-        live: list[Object],
+        desired: ChildMap,
+        live: ChildMap,
         outcome: Outcome,
     ) -> Children:
         """Show the desired children: as just written, else as the stores have them.
 
         One that was just deleted, to be made anew, is not there, whatever the stores still show.
         """
-        known = {child_key(obj): obj for obj in live} | outcome.written
+        known = {**live, **outcome.written}
         for key in outcome.deleted:
             known.pop(key, None)
-        present = [known[child_key(obj)] for obj in desired if child_key(obj) in known]
+        present = [known[key] for key in desired if key in known]
         namespace = owner["metadata"].get("namespace")
 
         def find(resource: Resource, labels: Mapping[str, str]) -> list[Object]:
@@ -353,7 +352,7 @@ class KindReconciler(Generic[T]):
 
         return Children(present, find)
 
-    def _summarise(self, desired: list[Object], children: Children, steps: list[Step]) -> Summary:
+    def _summarise(self, desired: ChildMap, children: Children, steps: list[Step]) -> Summary:
         readiness = children.readiness()
         waits = _find_waiting(steps)
         if len(children) < len(desired) or waits:
@@ -415,10 +414,10 @@ def _find_waiting(steps: list[Step]) -> list[Step]:
     return [step for step in steps if step.action in (Action.HOLD, Action.WAIT)]
 
 
-def _note_plan(ctx: Context, desired: list[Object], steps: list[Step]) -> None:
+def _note_plan(ctx: Context, desired: ChildMap, steps: list[Step]) -> None:
     """Note what an object wants and what is to be done for it, if anybody wants to know."""
     if ctx.attempt is not None and ctx.attempt.detailed:
-        wanted = (f"{obj['kind']} {NamespacedName.of(obj)}" for obj in desired)
+        wanted = (f"{gvk.kind} {key}" for gvk, key in desired)
         ctx.attempt.note_plan(wanted, map(str, steps))
 
 

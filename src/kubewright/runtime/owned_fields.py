@@ -83,17 +83,21 @@ def is_applied(desired: Object, live: Object, manager: str, *, subresource: str 
     entry = find_entry(live, manager, subresource=subresource)
     if entry is None or entry.get("apiVersion") != desired.get("apiVersion"):
         return False
-    return _matches(entry.get("fieldsV1") or {}, owned_part(desired), live, False)
+    # Objects that one function built have the same paths: most are read once.
+    fields = _read_fields(msgspec.json.encode(entry.get("fieldsV1") or {}))
+    return fields.matches(owned_part(desired), live)
 
 
 def owned_part(desired: Object) -> Object:
     """Return the fields of an applied object that its manager comes to own."""
-    owned = {k: v for k, v in desired.items() if k not in ("apiVersion", "kind")}
-    metadata = {
-        k: v for k, v in (desired.get("metadata") or {}).items() if k not in _UNOWNED_METADATA
-    }
-    owned.pop("metadata", None)
-    return {**({"metadata": metadata} if metadata else {}), **owned}
+    owned = desired.copy()
+    metadata = owned.pop("metadata", None) or {}
+    owned.pop("apiVersion", None)
+    owned.pop("kind", None)
+    metadata = {key: value for key, value in metadata.items() if key not in _UNOWNED_METADATA}
+    if metadata:
+        owned["metadata"] = metadata
+    return owned
 
 
 def project(desired: Any, live: Any) -> Any:
@@ -135,49 +139,146 @@ def _extract(fields: Object, live: Any) -> Any:
     return found
 
 
-def _matches(fields: Object, desired: Any, live: Any, is_quantity: bool) -> bool:
-    """Tell whether a manager owns just the paths of a desired value, and the live one has it."""
-    # At a start, every child of every object comes by here: no sets, no copies.
-    owned = len(fields) - ("." in fields)
-    if not owned:
+class _Fields:
+    """The paths of one value that a manager owns: here, the value as a whole.
+
+    `is_quantity` tells that the texts in it are quantities, and `is_selector` that the server's
+    defaults add nothing to a map that is owned as a whole.
+    """
+
+    __slots__ = ("is_quantity", "is_selector")
+
+    def __init__(self, key: str, *, is_quantity: bool) -> None:
+        self.is_quantity = is_quantity
+        self.is_selector = key == "matchLabels" or key.lower().endswith("selector")
+
+    def matches(self, desired: Any, live: Any) -> bool:
+        """Tell whether these are just the paths of a desired value, and the live one has it."""
         if live is None and not desired:
             # The server drops what is empty or zero when it stores an object (Go's `omitempty`).
             return True
-        return _covers(desired, live, is_quantity)
-    if isinstance(desired, dict):
-        return isinstance(live, dict) and _matches_map(fields, owned, desired, live, is_quantity)
-    if not isinstance(desired, list) or not isinstance(live, list) or len(desired) != owned:
-        return False
-    members = [name for name in fields if name != "."]
-    if members[0].startswith("k:"):
-        return _matches_keyed(fields, members, desired, live, is_quantity)
-    return members[0].startswith("v:") and _matches_set(members, desired, live)
-
-
-def _matches_map(
-    fields: Object, owned: int, desired: Object, live: Object, is_quantity: bool
-) -> bool:
-    for key, value in desired.items():
-        inner = fields.get(f"f:{key}")
-        if inner is None:
-            if not _owns_nothing(value):
-                return False
-            continue
-        owned -= 1
-        found, kind = live.get(key), type(value)
-        if not inner and kind in _SCALARS and type(found) is kind and value == found:
-            continue
-        if not inner and value == {} and not _is_selector(key) and isinstance(found, dict):
+        if desired == {} and not self.is_selector and isinstance(live, dict):
             # What is in it was put there by others, or by the server's defaults.
-            continue
-        quantities = is_quantity or key in _QUANTITIES
-        if kind is dict and type(found) is dict and (members := len(inner) - ("." in inner)):
-            # As `_matches` would go on; most of what is compared are maps in maps.
-            if not _matches_map(inner, members, value, found, quantities):
-                return False
-        elif not _matches(inner, value, found, quantities):
+            return True
+        return _covers(desired, live, self.is_quantity)
+
+
+class _Map(_Fields):
+    """Some fields of a map."""
+
+    __slots__ = ("_members",)
+
+    def __init__(self, key: str, members: Object, *, is_quantity: bool) -> None:
+        super().__init__(key, is_quantity=is_quantity)
+        names = ((member[2:], inner) for member, inner in members.items())
+        self._members = {
+            name: _build_fields(name, inner, is_quantity=is_quantity or name in _QUANTITIES)
+            for name, inner in names
+        }
+
+    def matches(self, desired: Any, live: Any) -> bool:
+        # At a start, every child of every object comes by here: no sets, no copies.
+        if type(desired) is not dict or type(live) is not dict:
             return False
-    return not owned
+        members = self._members
+        left = len(members)
+        for key, value in desired.items():
+            inner = members.get(key)
+            if inner is None:
+                if not _owns_nothing(value):
+                    return False
+                continue
+            left -= 1
+            found, kind = live.get(key), type(value)
+            is_same = kind in _SCALARS and type(found) is kind and value == found
+            if not (is_same and type(inner) is _Fields) and not inner.matches(value, found):
+                return False
+        return not left
+
+
+class _KeyedItems(_Fields):
+    """Items of a list that are told apart by some of their fields."""
+
+    __slots__ = ("_members",)
+
+    def __init__(self, key: str, members: Object, *, is_quantity: bool) -> None:
+        super().__init__(key, is_quantity=is_quantity)
+        # Such as `k:{"containerPort":80,"protocol":"TCP"}`.
+        self._members: list[tuple[Mapping[str, Any], _Fields]] = [
+            (msgspec.json.decode(member[2:]), _build_fields(key, inner, is_quantity=is_quantity))
+            for member, inner in members.items()
+        ]
+
+    def matches(self, desired: Any, live: Any) -> bool:
+        if not isinstance(desired, list) or not isinstance(live, list):
+            return False
+        if len(desired) != len(self._members):
+            return False
+        places: dict[int, int] = {}
+        for keys, fields in self._members:
+            wanted, found = _find_desired(desired, keys, places), _find(live, keys)
+            if wanted is None or found is None:
+                return False
+            if not fields.matches(desired[wanted], live[found]):
+                return False
+            places[wanted] = found
+        if len(places) == 1:
+            return True
+        # An apply brings the items that it names into its own order.
+        in_order = [places[index] for index in range(len(desired))]
+        return in_order == sorted(in_order)
+
+
+class _Values(_Fields):
+    """Some values of a list that is a set."""
+
+    __slots__ = ("_members",)
+
+    def __init__(self, key: str, members: Object, *, is_quantity: bool) -> None:
+        super().__init__(key, is_quantity=is_quantity)
+        self._members = [msgspec.json.decode(member[2:]) for member in members]
+
+    def matches(self, desired: Any, live: Any) -> bool:
+        if not isinstance(desired, list) or not isinstance(live, list):
+            return False
+        values = self._members
+        return (
+            len(values) == len(desired)
+            and all(value in desired for value in values)
+            and all(value in live for value in values)
+        )
+
+
+class _Unknown(_Fields):
+    """Paths that no apply of ours has: items by their place, or of several sorts."""
+
+    __slots__ = ()
+
+    def matches(self, desired: Any, live: Any) -> bool:
+        return False
+
+
+_SORTS: Mapping[str, type[_Map | _KeyedItems | _Values]] = {
+    "f:": _Map,
+    "k:": _KeyedItems,
+    "v:": _Values,
+}
+
+
+def _build_fields(key: str, fields: Object, *, is_quantity: bool) -> _Fields:
+    members = {name: inner for name, inner in fields.items() if name != "."}
+    if not members:
+        return _Fields(key, is_quantity=is_quantity)
+    sorts = {name[:2] for name in members}
+    sort = _SORTS.get(sorts.pop())
+    if sort is None or sorts:
+        return _Unknown(key, is_quantity=is_quantity)
+    return sort(key, members, is_quantity=is_quantity)
+
+
+@lru_cache(maxsize=1024)
+def _read_fields(text: bytes) -> _Fields:
+    return _build_fields("", msgspec.json.decode(text), is_quantity=False)
 
 
 def _owns_nothing(value: Any) -> bool:
@@ -185,30 +286,6 @@ def _owns_nothing(value: Any) -> bool:
     if isinstance(value, dict):
         return bool(value) and all(map(_owns_nothing, value.values()))
     return isinstance(value, list) and not value
-
-
-def _matches_keyed(
-    fields: Object, members: list[str], desired: list[Any], live: list[Any], is_quantity: bool
-) -> bool:
-    if len(members) == len(live) == 1:
-        keys = _decode_keys(members[0])
-        return (
-            _has_keys(live[0], keys, defaulted=False)
-            and _has_keys(desired[0], keys, defaulted=True)
-            and _matches(fields[members[0]], desired[0], live[0], is_quantity)
-        )
-    places: dict[int, int] = {}
-    for member in members:
-        keys = _decode_keys(member)
-        wanted, found = _find_desired(desired, keys, places), _find(live, keys)
-        if wanted is None or found is None:
-            return False
-        if not _matches(fields[member], desired[wanted], live[found], is_quantity):
-            return False
-        places[wanted] = found
-    # An apply brings the items that it names into its own order.
-    in_order = [places[index] for index in range(len(desired))]
-    return in_order == sorted(in_order)
 
 
 def _find(items: list[Any], keys: Mapping[str, Any]) -> int | None:
@@ -231,13 +308,6 @@ def _find_desired(
     return None
 
 
-@lru_cache(maxsize=1024)
-def _decode_keys(member: str) -> Mapping[str, Any]:
-    """Decode the keys of a list's item: `k:{"containerPort":80,"protocol":"TCP"}`."""
-    keys: Mapping[str, Any] = msgspec.json.decode(member[2:])
-    return keys
-
-
 def _has_keys(item: Any, keys: Mapping[str, Any], *, defaulted: bool) -> bool:
     if not isinstance(item, dict):
         return False
@@ -250,38 +320,17 @@ def _has_keys(item: Any, keys: Mapping[str, Any], *, defaulted: bool) -> bool:
     return True
 
 
-def _matches_set(members: list[str], desired: list[Any], live: list[Any]) -> bool:
-    values = [msgspec.json.decode(member[2:]) for member in members if member.startswith("v:")]
-    return (
-        len(values) == len(members) == len(desired)
-        and all(value in desired for value in values)
-        and all(value in live for value in values)
-    )
-
-
 def _covers(desired: Any, live: Any, is_quantity: bool) -> bool:
     """Tell whether a live value is the desired one, give or take what the server adds to it.
 
     The value is owned as a whole: its entry does not tell what was left out of it lately, so only
     known defaults may stand in a live map beside what is desired.
     """
+    if not desired and live is None and isinstance(desired, dict | list):
+        return True
     if isinstance(desired, dict):
-        if not desired and live is None:
-            return True
-        return (
-            isinstance(live, dict)
-            and all(
-                _covers(value, live.get(key), is_quantity or key in _QUANTITIES)
-                for key, value in desired.items()
-            )
-            and (
-                len(live) == len(desired)
-                or all(key in desired or _is_default(key, live[key]) for key in live)
-            )
-        )
+        return isinstance(live, dict) and _covers_map(desired, live, is_quantity)
     if isinstance(desired, list):
-        if not desired and live is None:
-            return True
         return (
             isinstance(live, list)
             and len(desired) == len(live)
@@ -292,9 +341,16 @@ def _covers(desired: Any, live: Any, is_quantity: bool) -> bool:
     return (is_quantity and _is_same_quantity(desired, live)) or _is_same_number(desired, live)
 
 
-def _is_selector(key: str) -> bool:
-    """Tell whether a map is owned as a whole, and the server's defaults add nothing to it."""
-    return key == "matchLabels" or key.lower().endswith("selector")
+def _covers_map(desired: Object, live: Object, is_quantity: bool) -> bool:
+    for key, value in desired.items():
+        found, kind = live.get(key), type(value)
+        if kind in _SCALARS and type(found) is kind and value == found:
+            continue
+        if not _covers(value, found, is_quantity or key in _QUANTITIES):
+            return False
+    return len(live) == len(desired) or all(
+        key in desired or _is_default(key, value) for key, value in live.items()
+    )
 
 
 def _is_default(key: str, value: Any) -> bool:

@@ -27,7 +27,7 @@ def test_users_that_recipes_name_are_in_them() -> None:
     ("text", "problem"),
     [
         ("name = ", "Invalid value"),
-        ('name = "x"', "missing"),
+        ('name = "x"', "Missing"),
         ('name = "x"\nimages = []\npackages = ["p"]\ncolour = 1', "colour"),
         ('name = "x"\nimages = []\npackages = []', "at least one Debian package"),
     ],

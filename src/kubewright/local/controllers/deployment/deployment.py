@@ -14,7 +14,7 @@ from kubewright.local.controllers.deployment.replica_set import REVISION
 _NO_DEADLINE = 2**31 - 1
 
 
-class Deployment(msgspec.Struct, frozen=True):
+class Deployment(msgspec.Struct, frozen=True, dict=True):
     """Typed reads of a decoded Deployment; the defaults are the API's."""
 
     obj: Object

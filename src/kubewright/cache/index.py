@@ -36,16 +36,16 @@ class Index:
         if before != values:
             for value in before:
                 self._drop(key, value)
+            if values:
+                self._values_of[key] = values
+            else:
+                self._values_of.pop(key, None)
         for value in values:
             found = self._entries.get(value)
             if found is None:
                 self._entries[value] = {key: entry}
             else:
                 found[key] = entry
-        if values:
-            self._values_of[key] = values
-        elif before:
-            del self._values_of[key]
 
     def remove(self, key: NamespacedName) -> None:
         """Forget an entry."""
@@ -64,7 +64,8 @@ class Index:
 
     def _evaluate(self, entry: Entry) -> tuple[str, ...]:
         try:
-            return tuple(dict.fromkeys(self._values(entry)))
+            values = tuple(self._values(entry))
+            return values if len(values) < 2 else tuple(dict.fromkeys(values))
         # A plain function that raises CancelledError was not cancelled: it failed.
         except (Exception, asyncio.CancelledError):
             logger.exception("index %s cannot tell the values of %r", self.name, entry)

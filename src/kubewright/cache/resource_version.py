@@ -27,6 +27,8 @@ def is_newer(version: str, other: str) -> bool:
 
 def oldest(versions: list[str]) -> str:
     """Return the version that all of several views have reached; empty where one has none."""
+    if len(versions) == 1:
+        return versions[0]
     numbers = [(parse_version(version), version) for version in versions]
     if any(not version for version in versions) or not versions:
         return ""

@@ -450,6 +450,7 @@ class _Attached:
         self.failed: dict[NamespacedName, ObjectMeta] = {}
         self.stuck: set[NamespacedName] = set()
         self._triggers = Triggers() if environment.observer.detailed else None
+        self._named_stores = [(resource.group_resource, store) for resource, store in stores.items()]
         # Of their own, so that whether an ID is asked for changes nothing else that is random.
         self._ids = Random(environment.random.getrandbits(64))
 
@@ -482,9 +483,8 @@ class _Attached:
             has_failed = bool(self.queue.failures(key))
             attempt.triggers = self._triggers.take(key, has_failed=has_failed)
             entry = self.stores[kind].get(key)
-            versions = ((r.group_resource, s.resource_version) for r, s in self.stores.items())
             attempt.versions = (
                 (f"{kind.kind} {key}", entry.meta.resource_version if entry else ""),
-                *versions,
+                *[(name, store.resource_version) for name, store in self._named_stores],
             )
         return attempt

@@ -214,6 +214,13 @@ class _KeyedItems(_Fields):
             return False
         if len(desired) != len(self._members):
             return False
+        if len(desired) == len(live) == 1:
+            keys, fields = self._members[0]
+            return (
+                _has_keys(live[0], keys, defaulted=False)
+                and _has_keys(desired[0], keys, defaulted=True)
+                and fields.matches(desired[0], live[0])
+            )
         places: dict[int, int] = {}
         for keys, fields in self._members:
             wanted, found = _find_desired(desired, keys, places), _find(live, keys)
@@ -222,8 +229,6 @@ class _KeyedItems(_Fields):
             if not fields.matches(desired[wanted], live[found]):
                 return False
             places[wanted] = found
-        if len(places) == 1:
-            return True
         # An apply brings the items that it names into its own order.
         in_order = [places[index] for index in range(len(desired))]
         return in_order == sorted(in_order)

@@ -450,7 +450,9 @@ class _Attached:
         self.failed: dict[NamespacedName, ObjectMeta] = {}
         self.stuck: set[NamespacedName] = set()
         self._triggers = Triggers() if environment.observer.detailed else None
-        self._named_stores = [(resource.group_resource, store) for resource, store in stores.items()]
+        self._named_stores = [
+            (resource.group_resource, store) for resource, store in stores.items()
+        ]
         # Of their own, so that whether an ID is asked for changes nothing else that is random.
         self._ids = Random(environment.random.getrandbits(64))
 

@@ -27,9 +27,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, ClassVar, Self
-
-import msgspec
+from typing import Any, ClassVar, NamedTuple, Self
 
 from kubewright.api.resource import Object
 
@@ -101,7 +99,7 @@ def known_causes(error: Exception) -> list[KubewrightError]:
     return known
 
 
-class Cause(msgspec.Struct, frozen=True):
+class Cause(NamedTuple):
     """One reason of a refusal: a word such as `FieldValueRequired`, a message, the field's path."""
 
     reason: str
@@ -114,7 +112,7 @@ class Cause(msgspec.Struct, frozen=True):
         return {key: value for key, value in parts.items() if value}
 
 
-class StatusDetails(msgspec.Struct, frozen=True):
+class StatusDetails(NamedTuple):
     """The `details` of a Status: which object, which causes, when to come back."""
 
     name: str = ""

@@ -6,8 +6,6 @@ from functools import lru_cache
 from typing import Any, NamedTuple, TypeAlias
 from urllib.parse import quote
 
-import msgspec
-
 Object: TypeAlias = dict[str, Any]
 """A Kubernetes object as JSON has it: `apiVersion`, `kind`, `metadata` and the rest."""
 
@@ -48,7 +46,7 @@ class GroupKind(NamedTuple):
         return f"{self.kind}.{self.group}" if self.group else self.kind
 
 
-class GroupVersionKind(msgspec.Struct, frozen=True):
+class GroupVersionKind(NamedTuple):
     """A kind in one version of its API group; the core group is `""`.
 
     `str` writes it as error messages of Kubernetes do: `apps/v1, Kind=Deployment`.
@@ -89,7 +87,7 @@ def _parse_gvk(api_version: str, kind: str) -> GroupVersionKind:
     return GroupVersionKind(group, version, kind)
 
 
-class Resource(msgspec.Struct, frozen=True):
+class Resource(NamedTuple):
     """A REST resource: where the API server serves the objects of one kind.
 
     `plural` is the name in the URL, such as `deployments`. A `namespaced` resource has its objects

@@ -7,10 +7,8 @@ import ipaddress
 import logging
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 from urllib.parse import urlsplit
-
-import msgspec
 
 from kubewright.api.errors import ConfigurationError
 from kubewright.api.resource import NamespacedName
@@ -56,7 +54,7 @@ def add_webhook_flags(parser: argparse.ArgumentParser) -> None:
     )
 
 
-class Webhooks(msgspec.Struct, frozen=True):
+class Webhooks(NamedTuple):
     """Where webhooks are served and how the API server reaches them; nowhere without an address.
 
     Without an endpoint, manifests say where they are.

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import msgspec
-from msgspec.structs import replace
 
 from kubewright.api.errors import APIError, StatusDetails
 from kubewright.api.resource import Object
@@ -29,7 +28,8 @@ def build_error(status: int, headers: Mapping[str, str], body: bytes) -> APIErro
     error = APIError.from_status(_decode_status(body) or _describe(status, body), status)
     seconds = read_retry_after(headers)
     if seconds is not None and not error.retry_after:
-        error.details = replace(error.details or StatusDetails(), retry_after_seconds=seconds)
+        details = error.details or StatusDetails()
+        error.details = details._replace(retry_after_seconds=seconds)
     return error
 
 

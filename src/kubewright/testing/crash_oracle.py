@@ -161,13 +161,14 @@ class _Oracle(msgspec.Struct):
     clusters: Clusters
     quiet: float
     patience: float
+    end: EndState = EndState({}, ())
+    initial: EndState | None = None
 
-    def __post_init__(self) -> None:
+    @property
+    def _resources(self) -> list[Resource]:
         owned = [child.resource for kind in self.operator.kinds for child in kind.owns.values()]
         managed = [kind.resource for kind in self.operator.kinds]
-        self._resources = list(dict.fromkeys([*managed, *owned, *self.kinds]))
-        self._initial: EndState | None = None
-        self.end = EndState({}, ())
+        return list(dict.fromkeys([*managed, *owned, *self.kinds]))
 
     async def run_undisturbed(self) -> list[Call]:
         """Learn the end state, and which calls lead to it."""
@@ -208,11 +209,11 @@ class _Oracle(msgspec.Struct):
                 faults = Faults()
                 async with self._life(cluster, faults) as manager:
                     await manager.wait_ready()
-                    if self._initial is None:
+                    if self.initial is None:
                         await self._wait_quiet(cluster, faults)
-                        self._initial = await self._read(cluster)
-                    found = await self._wait_for(self._initial, cluster, faults)
-                different = self._initial.differences(found)
+                        self.initial = await self._read(cluster)
+                    found = await self._wait_for(self.initial, cluster, faults)
+                different = self.initial.differences(found)
                 assert not different, f"the initial state is not repeatable: {different}"
             yield cluster
 

@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from msgspec.structs import replace
-
 from kubewright.api.errors import Cause
 from kubewright.api.resource import Object
 from kubewright.local.apiserver.builtin.checks import check_qualified, with_faults
@@ -37,7 +35,7 @@ def _validate(node: Object) -> list[Cause]:
             shown = {"Key": key, "Value": value, "Effect": effect, "TimeAdded": None}
             cause = duplicate(field, shown)
             detail = "taints must be unique by key and effect pair"
-            causes.append(replace(cause, message=f"{cause.message}: {detail}"))
+            causes.append(cause._replace(message=f"{cause.message}: {detail}"))
         seen.add((key, effect))
     return causes
 

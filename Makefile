@@ -11,7 +11,7 @@ PYTEST  := $(BIN)/pytest
 ON_REAL_SERVER := tests/testing tests/runtime tests/webhook tests/adversity
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo demo-record test lint types imports check conformance bench generate clean
+.PHONY: help venv demo demo-record test lint types imports check recordings conformance bench generate clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -42,17 +42,21 @@ lint: venv ## Check style and formatting
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check .
 
 types: venv ## Check types, of tests too
-	@$(BIN)/mypy src operators/memcached/src tests operators/memcached/tests tools demo benchmarks
+	@$(BIN)/mypy src operators/memcached/src tests operators/memcached/tests tools demo benchmarks conformance
 
 imports: venv ## Check that rooms import one way
 	@$(BIN)/lint-imports
 
 check: lint types imports test ## Run everything that needs no Go
 
+recordings: venv ## Show where our API server differs from recorded answers of the real one
+	@$(BIN)/python -m conformance check
+
 conformance: venv ## Run all that needs a cluster on the real Kubernetes (needs Go; builds it once)
 	@$(PYTHON) tools/system_packages.py --optional memcached bubblewrap iproute2
 	@$(BIN)/python tools/real_control_plane.py --shared $(SHARED) || { [ $$? = 3 ] && exit 0; exit 1; }; \
 	export KUBEWRIGHT_SHARED=$(SHARED); failed=0; \
+	$(BIN)/python tools/on_kube_apiserver.py $(BIN)/python -m conformance check || failed=1; \
 	for suite in $(ON_REAL_SERVER); do \
 		$(BIN)/python tools/on_kube_apiserver.py $(PYTEST) $$suite || failed=1; done; \
 	$(PYTEST) tests/acceptance --cluster real || failed=1; \

@@ -22,6 +22,7 @@ $(VENV)/.ready: pyproject.toml constraints.txt operators/memcached/pyproject.tom
 	@$(PYTHON) tools/system_packages.py python3-venv
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]' -e operators/memcached
+	@$(BIN)/python tools/kubectl.py 32 $(VENV)/kubectl-32
 	@$(BIN)/python tools/kubectl.py 34 $(VENV)/kubectl-34
 	@$(BIN)/python tools/kubectl.py 37 $(VENV)/kubectl-37
 	@touch $@

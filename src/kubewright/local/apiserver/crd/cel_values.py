@@ -68,6 +68,9 @@ def _map(schema: StructuralSchema, value: dict[str, Any], *, is_resource: bool) 
         escaped = escape_name(name)
         if escaped is not None:
             result[escaped] = to_cel(child, item)
+            if name in _RESERVED:
+                # A field may be selected by a reserved word too.
+                result[name] = result[escaped]
     return result
 
 

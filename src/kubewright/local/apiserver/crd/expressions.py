@@ -70,9 +70,7 @@ class _Node:
 
         self.schema = schema
         self.is_resource = is_resource
-        self.rules: list[Rule] = [
-            Rule(schema, rule, is_resource=is_resource) for rule in schema.raw.get(_RULES) or ()
-        ]
+        self.rules: list[Rule] = [Rule(schema, rule) for rule in schema.raw.get(_RULES) or ()]
         self.properties = {
             name: _Node(child)
             for name, child in schema.properties.items()

@@ -308,3 +308,47 @@ def test_an_item_with_a_key_of_its_own_is_not_taken_for_one_with_a_default() -> 
     desired = map_with({}, ports=ports)
     del desired["metadata"]["managedFields"]
     assert is_applied(desired, live, MANAGER)
+
+
+def reference(uid: str, **fields: object) -> Object:
+    return {"apiVersion": "v1", "kind": "Pool", "name": "pool", "uid": uid, **fields}
+
+
+OWN = reference("u1", controller=True)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "owned", "stored", "expected"),
+    [
+        ([OWN], ["u1"], [OWN], True),
+        ([OWN], ["u1"], [reference("u2"), OWN], True),  # another's stands beside it
+        ([OWN], [], [OWN], False),  # another manager took it over
+        ([OWN], ["u2"], [reference("u2")], False),  # of the former owner
+        ([OWN], ["u1"], [], False),
+        ([OWN], ["u1"], [reference("u1")], False),
+        ([], ["u1"], [OWN], False),  # no longer wanted
+        ([], [], [OWN], True),
+    ],
+)
+def test_owner_references_are_compared_by_uid(
+    wanted: list[Object], owned: list[str], stored: list[Object], expected: bool
+) -> None:
+    live, desired = build_live(), copy.deepcopy(DESIRED)
+    live["metadata"]["ownerReferences"] = stored
+    if owned:
+        paths = {f'k:{{"uid":"{uid}"}}': {} for uid in owned}
+        fields_of(live)["f:metadata"]["f:ownerReferences"] = {".": {}, **paths}
+    if wanted:
+        desired["metadata"]["ownerReferences"] = wanted
+
+    assert is_applied(desired, live, MANAGER) is expected
+
+
+def test_references_may_be_all_that_is_owned_of_the_metadata() -> None:
+    live, desired = build_live(), copy.deepcopy(DESIRED)
+    live["metadata"]["ownerReferences"] = [OWN]
+    fields_of(live)["f:metadata"] = {"f:ownerReferences": {'k:{"uid":"u1"}': {}}}
+    del desired["metadata"]["labels"]
+    desired["metadata"]["ownerReferences"] = [OWN]
+
+    assert is_applied(desired, live, MANAGER)

@@ -6,7 +6,7 @@ the paths of what it wants, and the live values there are what it wants, applyin
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -83,9 +83,40 @@ def is_applied(desired: Object, live: Object, manager: str, *, subresource: str 
     entry = find_entry(live, manager, subresource=subresource)
     if entry is None or entry.get("apiVersion") != desired.get("apiVersion"):
         return False
-    # Objects that one function built have the same paths: most are read once.
-    fields = _read_fields(msgspec.json.encode(entry.get("fieldsV1") or {}))
-    return fields.matches(owned_part(desired), live)
+    paths, references = _split_references(entry.get("fieldsV1") or {}, "f:")
+    owned, wanted = _split_references(owned_part(desired), "")
+    if not _read_fields(msgspec.json.encode(paths)).matches(owned, live):
+        return False
+    if not references:
+        return not wanted
+    found = (live.get("metadata") or {}).get("ownerReferences")
+    return _matches_references(references, wanted or (), found or ())
+
+
+def _split_references(value: Object, prefix: str) -> tuple[Object, Any]:
+    """Take the owner references from an object, or from the paths of one.
+
+    They hold an owner's UID. All other paths are the same in the objects that one function built,
+    and read once for all of them.
+    """
+    metadata, references = f"{prefix}metadata", f"{prefix}ownerReferences"
+    inner = value.get(metadata) or {}
+    if references not in inner:
+        return value, None
+    rest = {key: part for key, part in value.items() if key != metadata}
+    others = {key: part for key, part in inner.items() if key != references}
+    if others.keys() - {"."}:
+        rest[metadata] = others
+    return rest, inner[references]
+
+
+def _matches_references(paths: Object, desired: Sequence[Object], live: Sequence[Object]) -> bool:
+    by_uid = {reference.get("uid"): reference for reference in live}
+    return len(desired) == len(paths) - ("." in paths) and all(
+        f'k:{{"uid":"{wanted["uid"]}"}}' in paths
+        and _covers(wanted, by_uid.get(wanted["uid"]), False)
+        for wanted in desired
+    )
 
 
 def owned_part(desired: Object) -> Object:

@@ -336,7 +336,7 @@ def test_owner_references_are_compared_by_uid(
     live, desired = build_live(), copy.deepcopy(DESIRED)
     live["metadata"]["ownerReferences"] = stored
     if owned:
-        paths = {f'k:{{"uid":"{uid}"}}': {} for uid in owned}
+        paths: Object = {f'k:{{"uid":"{uid}"}}': {} for uid in owned}
         fields_of(live)["f:metadata"]["f:ownerReferences"] = {".": {}, **paths}
     if wanted:
         desired["metadata"]["ownerReferences"] = wanted

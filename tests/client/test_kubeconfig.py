@@ -2,9 +2,12 @@ from __future__ import annotations
 
 import base64
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import yaml
 
@@ -210,3 +213,37 @@ def test_a_pod_uses_its_service_account(tmp_path: Path) -> None:
 def test_a_pod_without_a_whole_service_account_is_told_so(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="automountServiceAccountToken"):
         load_in_cluster({"KUBERNETES_SERVICE_HOST": "10.0.0.1"}, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"current-context": "c", "contexts": [{"name": "c", "context": {"cluster": "k"}}], '
+        '"clusters": [{"name": "k", "cluster": {"server": "https://host"}}]}',
+        "{current-context: c, contexts: [{name: c, context: {cluster: k}}], "
+        "clusters: [{name: k, cluster: {server: 'https://host'}}]}",
+    ],
+    ids=["json", "flow mapping"],
+)
+def test_reads_what_begins_with_a_brace(tmp_path: Path, text: str) -> None:
+    (tmp_path / "config").write_text(text)
+
+    assert KubeConfig.load(tmp_path / "config").server == "https://host"
+
+
+def test_a_broken_text_with_a_brace_is_told_as_yaml(tmp_path: Path) -> None:
+    (tmp_path / "config").write_text('{"current-context": "c", ')
+
+    with pytest.raises(ConfigurationError, match=r"config: is not YAML: .*line 1"):
+        KubeConfig.load(tmp_path / "config")
+
+
+def test_a_kubeconfig_in_json_needs_no_yaml(tmp_path: Path) -> None:
+    (tmp_path / "config").write_text(msgspec.json.encode(config_of()).decode())
+    program = (
+        "import sys; from pathlib import Path; from kubewright.client import KubeConfig; "
+        "KubeConfig.load(Path(sys.argv[1])); print('yaml' in sys.modules)"
+    )
+    command = [sys.executable, "-c", program, str(tmp_path / "config")]
+
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "False\n"

@@ -10,14 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import yaml
 
 from kubewright.api.errors import ConfigurationError
 from kubewright.api.resource import Object
 
 _LISTS = {"clusters": "cluster", "contexts": "context", "users": "user"}
-# The C loader is ten times faster, and not in every build of PyYAML.
-_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class Section(msgspec.Struct, frozen=True):
@@ -164,16 +161,32 @@ def read_file(file: Path) -> Section:
         ConfigurationError: it cannot be read, or is not YAML, or not a mapping.
     """
     try:
-        content = yaml.load(file.read_bytes(), Loader=_LOADER)
+        content = _parse(file, file.read_bytes())
     except OSError as error:
         raise ConfigurationError(f"{file}: cannot be read: {error.strerror}") from error
-    except yaml.YAMLError as error:
-        raise ConfigurationError(f"{file}: is not YAML: {error}") from error
     if content is None:
         content = {}
     if not isinstance(content, dict):
         raise ConfigurationError(f"{file}: is not a kubeconfig: it must be a mapping")
     return Section(file.absolute(), "kubeconfig", content)
+
+
+def _parse(file: Path, text: bytes) -> Any:
+    """Parse JSON, as programs write kubeconfigs, or else YAML, as people do."""
+    if text.startswith(b"{"):
+        try:
+            return msgspec.json.decode(text)
+        except msgspec.DecodeError:
+            pass  # a flow mapping of YAML, or broken: YAML's error is the one to tell
+    # Where it is not needed, a start is 30 ms shorter.
+    import yaml
+
+    # The C loader is ten times faster, and not in every build of PyYAML.
+    loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    try:
+        return yaml.load(text, Loader=loader)
+    except yaml.YAMLError as error:
+        raise ConfigurationError(f"{file}: is not YAML: {error}") from error
 
 
 def _named_sections(content: Section, list_name: str, part: str) -> list[tuple[str, Section]]:

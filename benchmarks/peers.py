@@ -59,6 +59,11 @@ def build_operators(wanted: Sequence[str]) -> dict[str, str]:
             f"{sys.executable} -m kubewright.cli.main run {HERE / 'widget_operator.py'}"
         ),
         "controller-runtime": lambda: str(build_go("cr-operator", "controller-runtime")),
+        # As client-go's documentation recommends: by managedFields, so that what is no longer
+        # wanted is seen too. The one above does not see that; Kubewright does.
+        "controller-runtime-exact": lambda: (
+            f"{build_go('cr-operator', 'controller-runtime')} -suppress extract"
+        ),
         "kopf": lambda: (
             f"{build_kopf()} run -A --standalone --quiet {PEERS / 'kopf' / 'widget_operator.py'}"
         ),
@@ -119,7 +124,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Measure operators side by side.")
     parser.add_argument("--n", default="200,1000", help="numbers of Widgets (default: 200,1000)")
     parser.add_argument("--repeat", type=int, default=1)
-    parser.add_argument("--only", default="kubewright,controller-runtime,kopf")
+    parser.add_argument(
+        "--only", default="kubewright,controller-runtime,controller-runtime-exact,kopf"
+    )
     options = parser.parse_args()
     if not PEERS.exists() or shutil.which("go") is None:
         print("operators are not compared: that needs Go, and bench-peers under KUBEWRIGHT_SHARED")

@@ -218,10 +218,10 @@ def test_a_pod_without_a_whole_service_account_is_told_so(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     "text",
     [
-        '{"current-context": "c", "contexts": [{"name": "c", "context": {"cluster": "k"}}], '
-        '"clusters": [{"name": "k", "cluster": {"server": "https://host"}}]}',
-        "{current-context: c, contexts: [{name: c, context: {cluster: k}}], "
-        "clusters: [{name: k, cluster: {server: 'https://host'}}]}",
+        """{"current-context": "c", "contexts": [{"name": "c", "context": {"cluster": "k"}}],
+            "clusters": [{"name": "k", "cluster": {"server": "https://host"}}]}""",
+        """{current-context: c, contexts: [{name: c, context: {cluster: k}}],
+            clusters: [{name: k, cluster: {server: 'https://host'}}]}""",
     ],
     ids=["json", "flow mapping"],
 )
@@ -234,7 +234,7 @@ def test_reads_what_begins_with_a_brace(tmp_path: Path, text: str) -> None:
 def test_a_broken_text_with_a_brace_is_told_as_yaml(tmp_path: Path) -> None:
     (tmp_path / "config").write_text('{"current-context": "c", ')
 
-    with pytest.raises(ConfigurationError, match=r"config: is not YAML: .*line 1"):
+    with pytest.raises(ConfigurationError, match="config: is not YAML"):
         KubeConfig.load(tmp_path / "config")
 
 

@@ -16,6 +16,14 @@ from kubewright.local.apiserver.crd.pattern import UnsupportedPattern, compile_p
         (r"^[]a]$", "]", "b"),
         (r"^\x{41}$", "A", "B"),
         (r"(?i)^ab$", "AB", "AC"),
+        (r"^(?i)(abort|warn)?$", "Warn", "other"),
+        (r"^(a(?i)b|c)d$", "aBd", "CD"),
+        (r"^(a(?i)b|c)d$", "Cd", "Abd"),
+        (r"^(?:(?i)a)b$", "Ab", "AB"),
+        (r"^(?i)a(?-i)b$", "Ab", "AB"),
+        (r"^(?m:^a$)", "a\nb", "b"),
+        (r"^(?<first>a)(?P<second>b)$", "ab", "a"),
+        (r"^[a&&b|~[]$", "&", "c"),
     ],
 )
 def test_reads_re2_syntax(pattern: str, good: str, bad: str) -> None:
@@ -31,5 +39,6 @@ def test_refuses_what_re2_refuses(pattern: str) -> None:
 
 
 def test_names_what_it_cannot_read() -> None:
-    with pytest.raises(UnsupportedPattern, match="not supported by this server"):
-        compile_pattern(r"\p{Greek}")
+    for pattern in (r"\p{Greek}", "(?U)a+"):
+        with pytest.raises(UnsupportedPattern, match="not supported by this server"):
+            compile_pattern(pattern)

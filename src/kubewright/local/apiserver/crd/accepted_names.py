@@ -1,4 +1,4 @@
-"""Which names of a CustomResourceDefinition are free: acceptedNames, NamesAccepted, Established."""
+"""Which names of a definition are free: acceptedNames, NamesAccepted, Established."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 from kubewright.api.conditions import Condition, is_condition_true, set_condition
 from kubewright.api.resource import Object
+from kubewright.local.apiserver.crd import api_approval
 
 # The fields of names that a URL or a lookup uses; each is taken or refused on its own.
 _RESOURCE_FIELDS = (
@@ -26,7 +27,8 @@ def plan_names(crd: Object, others: Iterable[Object], now: str) -> Object | None
     """Return the status that a definition should have, or None where it has it already.
 
     A name that another definition of the group was accepted with stays refused: what was accepted
-    before is kept instead. Once established, a definition stays so.
+    before is kept instead. Once established, a definition stays so. One of a group of the Kubernetes
+    community also tells whether its API was approved.
 
     Args:
         crd: the definition.
@@ -41,7 +43,11 @@ def plan_names(crd: Object, others: Iterable[Object], now: str) -> Object | None
     ]
     before = crd.get("status") or {}
     accepted, verdict = _judge(crd["spec"]["names"], before.get("acceptedNames") or {}, taken)
-    conditions = set_condition(before.get("conditions") or (), verdict, now=now)
+    conditions = before.get("conditions") or ()
+    if api_approval.is_protected(group):
+        approval = api_approval.read_approval(api_approval.read_annotation(crd))
+        conditions = set_condition(conditions, approval.condition, now=now)
+    conditions = set_condition(conditions, verdict, now=now)
     if verdict.status == "True":
         conditions = set_condition(conditions, _ESTABLISHED, now=now)
     elif not is_condition_true(crd, "Established"):

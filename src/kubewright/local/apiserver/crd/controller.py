@@ -100,6 +100,8 @@ class DefinitionController:
 
     def __init__(self, server: Server) -> None:
         self._server = server
+        # Decoded once: all definitions are looked at after each change of one, and some are large.
+        self._known: dict[str, Object] = {}
         self._served: dict[str, Any] = {}
         self._terminating: set[str] = set()
         self._changed = asyncio.Event()
@@ -113,10 +115,11 @@ class DefinitionController:
 
     def start(self) -> Callable[[], None]:
         """Serve the stored definitions and follow their changes; return what ends that."""
-        for crd in self._definitions():
-            self._serve(crd)
+        store = self._server.backend.store
+        for item in store.scan(_PREFIX):
+            self._serve(decode_json(item.value))
         self._changed.set()
-        return self._server.backend.store.subscribe(self._on_change)
+        return store.subscribe(self._on_change)
 
     async def run(self) -> None:
         """Accept names and finish deletions, until cancelled."""
@@ -138,6 +141,7 @@ class DefinitionController:
             return
         if change.version.value is None:
             name = change.key.removeprefix(_PREFIX)
+            self._known.pop(name, None)
             self._served.pop(name, None)
             self._terminating.discard(name)
             self._server.registry.set_custom(name, ())
@@ -148,6 +152,7 @@ class DefinitionController:
     def _serve(self, crd: Object) -> None:
         """Serve a definition's kinds, unless nothing that they are made of changed."""
         name, status = crd["metadata"]["name"], crd.get("status") or {}
+        self._known[name] = crd
         if is_condition_true(crd, "Terminating"):
             self._terminating.add(name)
         else:
@@ -169,7 +174,7 @@ class DefinitionController:
         return conversion_webhook.ConversionWebhook(crd, schemas, ask, new_uid)
 
     def _definitions(self) -> list[Object]:
-        return [decode_json(item.value) for item in self._server.backend.store.scan(_PREFIX)]
+        return [self._known[name] for name in sorted(self._known)]
 
     async def _write_status(self, crd: Object) -> None:
         await self._request("PUT", f"{_PATH}/{crd['metadata']['name']}/status", crd)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
-from urllib.parse import urlsplit
 
 from kubewright.api.conditions import is_condition_true
 from kubewright.api.errors import Cause
 from kubewright.api.resource import Object
+from kubewright.local.apiserver.crd import api_approval
 from kubewright.local.apiserver.crd.conversion_rules import validate_conversion
 from kubewright.local.apiserver.crd.definition import show_versions, version_parts
 from kubewright.local.apiserver.crd.schema_rules import validate_schema
@@ -25,9 +25,6 @@ from kubewright.local.apiserver.objectmeta import (
     validate_object_meta,
     validate_object_meta_update,
 )
-
-_APPROVAL = "api-approved.kubernetes.io"
-_PROTECTED = ("k8s.io", "kubernetes.io")
 
 
 def validate_definition(crd: Object) -> list[Cause]:
@@ -67,7 +64,9 @@ def validate_definition_update(crd: Object, old: Object) -> list[Cause]:
     if not crd["metadata"].get("deletionTimestamp"):
         # Nothing in the status may keep a definition from going away.
         causes += _validate_stored_versions(crd)
-    if _approval(crd) != _approval(old) or spec.get("group") != before.get("group"):
+    if api_approval.read_annotation(crd) != api_approval.read_annotation(old) or spec.get(
+        "group"
+    ) != before.get("group"):
         causes += _validate_approval(crd)
     if spec.get("preserveUnknownFields") and not before.get("preserveUnknownFields"):
         causes.append(_preserve_refused())
@@ -212,29 +211,14 @@ def _validate_stored_versions(crd: Object) -> list[Cause]:
     return causes
 
 
-def _approval(crd: Object) -> str:
-    return (crd["metadata"].get("annotations") or {}).get(_APPROVAL) or ""
-
-
 def _validate_approval(crd: Object) -> list[Cause]:
-    """Groups of the Kubernetes community need an annotation that says who approved the API."""
-    group = crd["spec"].get("group") or ""
-    if not any(group == domain or group.endswith(f".{domain}") for domain in _PROTECTED):
+    if not api_approval.is_protected(crd["spec"].get("group") or ""):
         return []
-    field = f"metadata.annotations[{_APPROVAL}]"
-    approval = _approval(crd)
-    if not approval:
-        detail = (
-            f'protected groups must have approval annotation "{_APPROVAL}", see '
-            "https://github.com/kubernetes/enhancements/pull/1111"
-        )
-        return [required(field, detail)]
-    url = urlsplit(approval)
-    if approval.startswith("unapproved") or (url.scheme and url.netloc):
-        return []
-    detail = (
-        f'protected groups must have approval annotation "{_APPROVAL}" with either a URL or a '
-        'reason starting with "unapproved", see '
-        "https://github.com/kubernetes/enhancements/pull/1111"
-    )
-    return [invalid(field, approval, detail)]
+    field = f"metadata.annotations[{api_approval.ANNOTATION}]"
+    annotation = api_approval.read_annotation(crd)
+    approval = api_approval.read_approval(annotation)
+    if approval.reason == "MissingAnnotation":
+        return [required(field, approval.message)]
+    if approval.reason == "InvalidAnnotation":
+        return [invalid(field, annotation, approval.message)]
+    return []

@@ -30,7 +30,7 @@ _IN_PROGRESS = Condition(
 _COMPLETED = Condition("Terminating", "False", "InstanceDeletionCompleted", "removed all instances")
 
 ListDefinitions: TypeAlias = Callable[[], Sequence[Object]]
-"""Returns all definitions, each a fresh object."""
+"""Returns all definitions as they are now, to be read only."""
 WriteStatus: TypeAlias = Callable[[Object], Awaitable[None]]
 """Writes the status of a definition."""
 DeleteInstances: TypeAlias = Callable[[Object], Awaitable[int]]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import functools
 import re
 
+import msgspec
+
 # Escapes that RE2 has and Python lacks, or that mean something else there.
 _ESCAPES = {"z": r"\Z", "C": "[\\s\\S]"}
 _POSIX_CLASSES = {
@@ -26,7 +28,7 @@ _POSIX_CLASSES = {
 _POSIX = re.compile(r"\[:(\^?)([a-z]+):\]")
 # Python reads these, RE2 does not: it never looks back.
 _LOOK_AROUND = re.compile(r"\(\?(?:<?[=!]|>|#|\(|P=)|[*+?}]\+")
-_LEADING_FLAGS = re.compile(r"\(\?([imsU]+)\)")
+_GROUP = re.compile(r"\((?:\?(?:([imsU]*)(?:-([imsU]+))?([:)])|P?(<[^>]*>)))?")
 
 
 class UnsupportedPattern(ValueError):
@@ -47,47 +49,113 @@ def compile_pattern(pattern: str) -> re.Pattern[str]:
         raise ValueError(f"error parsing regexp: {error}") from error
 
 
+class _Group(msgspec.Struct):
+    """An open group: the flags that were set inside it so far, each as the text that sets them."""
+
+    multiline: bool
+    flags: list[str] = []
+
+    def set_flags(self, match: re.Match[str]) -> str:
+        """Set flags for the rest of the group, as `(?i)` does; Python knows that at the start only.
+
+        The rest becomes a group of its own, once in each alternative that follows.
+        """
+        self.flags.append(_flags(match))
+        self.multiline = _is_multiline(match, self.multiline)
+        return self.flags[-1]
+
+    def end(self) -> str:
+        """Return what ends the groups of the flags."""
+        return ")" * len(self.flags)
+
+
 def _translate(pattern: str) -> str:
     """Rewrite what the two syntaxes spell differently."""
-    flags = _LEADING_FLAGS.match(pattern)
-    multiline = bool(flags and "m" in flags.group(1))
     out: list[str] = []
-    at, in_class = 0, False
+    groups = [_Group(multiline=False)]
+    at = 0
     while at < len(pattern):
         char = pattern[at]
         if char == "\\":
-            if not in_class and pattern[at + 1 : at + 2] in tuple("123456789"):
+            if pattern[at + 1 : at + 2] in tuple("123456789"):
                 raise _unreadable("invalid escape sequence", pattern[at : at + 2])
             text, at = _escape(pattern, at)
-            out.append(text)
-            continue
-        if not in_class and (look := _LOOK_AROUND.match(pattern, at)):
+        elif look := _LOOK_AROUND.match(pattern, at):
             raise _unreadable("invalid or unsupported Perl syntax", look.group())
-        if in_class:
-            posix = _POSIX.match(pattern, at)
-            if posix:
-                out.append(_posix_class(posix))
-                at = posix.end()
-                continue
-            in_class = char != "]"
         elif char == "[":
-            in_class = True
-            out.append(char)
+            text, at = _class(pattern, at)
+        elif char == "(":
+            text, at = _open(pattern, at, groups)
+        else:
+            text = _operator(char, groups)
             at += 1
-            # A bracket right after the opening one is a member, not the end.
-            if pattern[at : at + 1] == "^":
-                out.append("^")
-                at += 1
-            if pattern[at : at + 1] == "]":
-                out.append(r"\]")
-                at += 1
-            continue
-        elif char == "$" and not multiline:
-            # Python's `$` also matches before a final newline.
-            char = r"\Z"
-        out.append(char)
+        out.append(text)
+    return "".join(out) + groups[-1].end()
+
+
+def _open(pattern: str, at: int, groups: list[_Group]) -> tuple[str, int]:
+    match = _GROUP.match(pattern, at)
+    if match is None:
+        return "(", at + 1
+    *_, end, name = match.groups()
+    if end == ")":
+        return groups[-1].set_flags(match), match.end()
+    multiline = groups[-1].multiline
+    groups.append(_Group(_is_multiline(match, multiline) if end else multiline))
+    if end:
+        return _flags(match), match.end()
+    return f"(?P{name}" if name else "(", match.end()
+
+
+def _operator(char: str, groups: list[_Group]) -> str:
+    """Translate a character outside of classes."""
+    group = groups[-1]
+    if char == "$" and not group.multiline:
+        # Python's `$` also matches before a final newline.
+        return r"\Z"
+    if char == "|":
+        return f"{group.end()}|{''.join(group.flags)}"
+    if char == ")" and len(groups) > 1:
+        return f"{groups.pop().end()})"
+    return char
+
+
+def _flags(match: re.Match[str]) -> str:
+    on, off, *_ = match.groups(default="")
+    if "U" in on + off:
+        raise UnsupportedPattern("The flag U (ungreedy) is not supported by this server")
+    return f"(?{on}-{off}:" if off else f"(?{on}:"
+
+
+def _is_multiline(match: re.Match[str], before: bool) -> bool:
+    on, off, *_ = match.groups(default="")
+    return "m" not in off and (before or "m" in on)
+
+
+def _class(pattern: str, at: int) -> tuple[str, int]:
+    """Translate a class from its opening bracket to its closing one."""
+    out = ["["]
+    at += 1
+    if pattern[at : at + 1] == "^":
+        out.append("^")
         at += 1
-    return "".join(out)
+    # A bracket right after the opening one is a member, not the end.
+    if pattern[at : at + 1] == "]":
+        out.append(r"\]")
+        at += 1
+    while at < len(pattern):
+        if pattern[at] == "\\":
+            text, at = _escape(pattern, at)
+        elif posix := _POSIX.match(pattern, at):
+            text, at = _posix_class(posix), posix.end()
+        else:
+            # Python warns of what it may read as an operator of sets one day.
+            text = "\\" + pattern[at] if pattern[at] in "[&|~" else pattern[at]
+            at += 1
+        out.append(text)
+        if text == "]":
+            break
+    return "".join(out), at
 
 
 def _escape(pattern: str, at: int) -> tuple[str, int]:

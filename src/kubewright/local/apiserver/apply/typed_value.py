@@ -11,7 +11,11 @@ from kubewright.local.apiserver.apply.path_element import (
     field_element,
     item_element,
 )
-from kubewright.local.apiserver.schema.json_value import GO_TYPES, format_go
+from kubewright.local.apiserver.schema.json_value import (
+    GO_TYPES,
+    format_go,
+    format_go_syntax,
+)
 from kubewright.local.apiserver.schema.node import DEDUCED, SchemaNode
 
 _SCALAR_TYPES: dict[str, tuple[type, ...]] = {
@@ -87,7 +91,8 @@ def _scalar_faults(value: Any, node: SchemaNode) -> list[tuple[str, str]]:
     if node.scalar == "numeric":
         return [("", f"expected numeric (int or float), got {GO_TYPES[type(value)]}")]
     if node.scalar == "string":
-        return [("", f"expected string, got &value.valueUnstructured{{Value:{format_go(value)}}}")]
+        shown = format_go_syntax(value)
+        return [("", f"expected string, got &value.valueUnstructured{{Value:{shown}}}")]
     what = "boolean" if node.scalar == "boolean" else "any scalar"
     return [("", f"expected {what}, got &{{{format_go(value)}}}")]
 

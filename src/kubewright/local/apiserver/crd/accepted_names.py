@@ -27,8 +27,8 @@ def plan_names(crd: Object, others: Iterable[Object], now: str) -> Object | None
     """Return the status that a definition should have, or None where it has it already.
 
     A name that another definition of the group was accepted with stays refused: what was accepted
-    before is kept instead. Once established, a definition stays so. One of a group of the Kubernetes
-    community also tells whether its API was approved.
+    before is kept instead. Once established, a definition stays so. A definition of a group of the
+    Kubernetes community also tells whether its API was approved.
 
     Args:
         crd: the definition.

@@ -25,8 +25,8 @@ class Approval(msgspec.Struct, frozen=True):
     @property
     def condition(self) -> Condition:
         """The condition of the definition."""
-        status = "True" if self.reason == "ApprovedAnnotation" else "False"
-        return Condition(_CONDITION, status, self.reason, self.message)
+        approved = self.reason == "ApprovedAnnotation"
+        return Condition(_CONDITION, "True" if approved else "False", self.reason, self.message)
 
 
 def is_protected(group: str) -> bool:

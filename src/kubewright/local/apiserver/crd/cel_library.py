@@ -10,6 +10,7 @@ import functools
 import importlib
 import ipaddress
 import itertools
+import json
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -29,6 +30,8 @@ _SEMVER = re.compile(
     r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)"
     r"(?:-([0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*))?(?:\+[0-9A-Za-z.-]+)?"
 )
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
+_BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2}).{0,2}")
 Tagged = Mapping[str, Any]
 
 
@@ -58,10 +61,30 @@ def _constructor(name: str, parse: Callable[[str], Any]) -> Callable[[str], dict
 
 
 def _url(text: str) -> Any:
-    parts = urlsplit(text)
-    if any(char.isspace() for char in text) or not (parts.scheme or text.startswith("/")):
-        raise ValueError(f"URL parse error during conversion from string: {text}")
-    return parts
+    fault = _find_url_fault(text)
+    if fault:
+        shown = json.dumps(text, ensure_ascii=False)
+        raise ValueError(f"URL parse error during conversion from string: parse {shown}: {fault}")
+    return urlsplit(text)
+
+
+def _find_url_fault(text: str) -> str:
+    """Return why Go's `url.ParseRequestURI` refuses a text; empty where it does not."""
+    if not text:
+        return "empty url"
+    if any(char < " " or char == "\x7f" for char in text):
+        return "net/url: invalid control character in URL"
+    if text.startswith(":"):
+        return "missing protocol scheme"
+    scheme = _SCHEME.match(text)
+    if not scheme and not text.startswith("/"):
+        return "invalid URI for request"
+    rest = text[scheme.end() :] if scheme else text
+    host = re.split("[/?#]", rest[2:], maxsplit=1)[0] if rest.startswith("//") else ""
+    if " " in host:
+        return 'invalid character " " in host name'
+    escape = _BAD_ESCAPE.search(text)
+    return f'invalid URL escape "{escape.group()}"' if escape else ""
 
 
 def _semver(text: str) -> tuple[Any, ...]:

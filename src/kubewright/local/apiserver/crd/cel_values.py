@@ -8,6 +8,7 @@ from typing import Any
 
 from kubewright.api.time import parse_time
 from kubewright.local.apiserver.crd.structural_schema import StructuralSchema
+from kubewright.local.apiserver.schema.json_value import is_go_float
 
 _WORDS = (
     "true false null in as break const continue else for function if import let loop package "
@@ -39,6 +40,8 @@ def to_cel(schema: StructuralSchema, value: Any, *, is_resource: bool = False) -
     if type(value) is list:
         items = schema.items
         return value if items is None else [to_cel(items, item) for item in value]
+    if type(value) is int and is_go_float(value):
+        return float(value)
     declared = schema.raw.get("type")
     if declared == "number" and type(value) is int:
         return float(value)

@@ -140,19 +140,23 @@ def _selectable(version: Mapping[str, Any]) -> dict[str, JSONPath]:
 def build_converter(
     resource: Resource, storage: str, structural: Mapping[str, StructuralSchema]
 ) -> Callable[[Object], Object]:
-    """Build the conversion of strategy None: another apiVersion, and what storage keeps.
+    """Build the conversion of strategy None: another apiVersion, and what both versions declare.
 
-    Fields that the stored version does not declare are lost, its defaults are filled in: an object
-    that a client reads has been through the stored version's schema, whichever version it asks for.
+    An object that a client reads has been through the stored version's schema, whichever version it
+    asks for: fields that the stored version does not declare are lost, its defaults are filled in.
+    Of those, the version that is asked for shows what it declares.
     """
 
     def convert(obj: Object) -> Object:
         _, _, source = str(obj.get("apiVersion") or "").rpartition("/")
-        stored_in = storage if resource.version == storage else source
-        schema = structural.get(stored_in)
-        if schema is not None:
-            schema.prune(obj)
-            schema.default(obj)
+        own, target = structural.get(source), structural.get(resource.version)
+        if own is not None:
+            own.prune(obj)
+            own.default(obj)
+        if target is not None and target is not own:
+            target.prune(obj)
+            if resource.version == storage:
+                target.default(obj)
         obj["apiVersion"] = resource.api_version
         return obj
 

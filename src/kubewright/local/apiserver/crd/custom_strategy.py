@@ -111,14 +111,15 @@ class CustomStrategy:
 
     def find_nulls(self, obj: Object) -> list[Cause]:
         """Return the nulls of an applied object that its schema does not allow."""
-        return [violation.to_cause() for violation in find_nulls(self.schema, obj)]
+        causes = [violation.to_cause() for violation in find_nulls(self.schema, obj)]
+        return [*causes, _RULES_SKIPPED] if causes and self.rules.expressions else causes
 
     def default(self, obj: Object) -> None:
         """Fill in the schema's defaults and drop nulls that it does not allow, in place."""
         self.schema.default(obj)
 
     def prepare_for_create(self, obj: Object) -> None:
-        """Drop the status where it is a subresource.
+        """Drop the status where it is a subresource; a default of the schema takes its place.
 
         Raises:
             Forbidden: the definition of this kind is being deleted.
@@ -127,6 +128,9 @@ class CustomStrategy:
             raise _refuse_creation(self.rules.resource, obj)
         if self.has_status:
             obj.pop("status", None)
+            if self._status_schema is not None and self._status_schema.has_default:
+                # The real server answers what it reads back, and defaults whatever it reads.
+                self.schema.default(obj)
 
     def prepare_for_update(self, obj: Object, old: Object) -> None:
         """Keep the old status where it is a subresource."""

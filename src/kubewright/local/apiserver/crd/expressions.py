@@ -147,7 +147,7 @@ class _Node:
             outcome = rule.evaluate(converted, before)
             if outcome.holds:
                 continue
-            cause = _cause(rule, outcome, value, path)
+            cause = _cause(rule, outcome, value, path, self.schema.raw.get("type") or "")
             if unchanged and not rule.uses_old_self:
                 warnings.append(f"{cause.field}: {cause.message}")
             else:
@@ -160,13 +160,12 @@ def _optional_node(schema: StructuralSchema | None) -> _Node | None:
     return _Node(schema)
 
 
-def _cause(rule: Rule, outcome: Outcome, value: Any, path: str) -> Cause:
+def _cause(rule: Rule, outcome: Outcome, value: Any, path: str, declared: str) -> Cause:
     where = f"{path}{rule.field_path}".removeprefix(".") or NO_FIELD
-    shown = "" if isinstance(value, dict | list) else f"{format_value(value)}: "
     if outcome.error:
-        kind = "object" if isinstance(value, dict) else "array"
-        shown = shown or f'"{kind}": '
-        return Cause("FieldValueInvalid", f"Invalid value: {shown}{outcome.error}", where)
+        message = f'Invalid value: "{declared}": {outcome.error}'
+        return Cause("FieldValueInvalid", message, where)
+    shown = "" if isinstance(value, dict | list) else f"{format_value(value)}: "
     words = {
         "FieldValueDuplicate": "Duplicate value",
         "FieldValueForbidden": f"Forbidden: {outcome.message}",

@@ -11,13 +11,13 @@ from kubewright.local.apiserver.crd.pattern import compile_pattern
 from kubewright.local.apiserver.crd.violation import (
     Path,
     Violation,
-    format_number,
     format_path,
     format_value,
     invalid,
     type_invalid,
     unplaced,
 )
+from kubewright.local.apiserver.schema.json_value import format_go_float
 
 Schema: TypeAlias = Mapping[str, Any]
 Validate: TypeAlias = Callable[[Any, Path, list[Violation]], None]
@@ -31,6 +31,8 @@ _TYPE_NAMES: dict[type, str] = {
     str: "string",
     type(None): "null",
 }
+# What go-openapi calls the format of a decoded number.
+_GO_FORMATS = {"integer": "int64", "number": "float64"}
 _INT32, _INT64 = 2**31, 2**63
 
 
@@ -39,6 +41,18 @@ def type_name(value: Any) -> str:
     if type(value) is int and not -_INT64 <= value < _INT64:
         return "number"
     return _TYPE_NAMES[type(value)]
+
+
+def build_type_error(schema: Schema, value: Any, path: Path) -> Violation:
+    """Say that a value is of the wrong type.
+
+    A schema with a format speaks of formats instead, unless the value is a string or a list.
+    """
+    expected, found = ",".join(schema_types(schema)), type_name(value)
+    if schema.get("format") and type(value) not in (str, list):
+        expected, found = schema["format"], _GO_FORMATS.get(found, "")
+    detail = f'{format_path(path)} in body must be of type {expected}: "{found}"'
+    return type_invalid(path, found, detail)
 
 
 def schema_types(schema: Schema) -> tuple[str, ...]:
@@ -135,7 +149,7 @@ def _plain_bounds(schema: Schema) -> tuple[int, int]:
 def _compile_range(schema: Schema) -> Validate | None:
     """Check that an integer fits its width."""
     if schema.get("x-kubernetes-int-or-string"):
-        return _check_int64
+        return _compile_int64(schema)
     if schema.get("type") != "integer":
         return None
     width = schema.get("format") or ""
@@ -148,18 +162,20 @@ def _compile_range(schema: Schema) -> Validate | None:
         where = format_path(path)
         if type(value) is int and not -_INT64 <= value < _INT64:
             # Go holds such a number as a float; the quick type check let it through.
-            detail = f'{where} in body must be of type integer: "number"'
-            out.append(type_invalid(path, "number", detail))
+            out.append(build_type_error(schema, value, path))
         out.append(unplaced(path, f"Checked value must be of type integer {what} in {where}"))
 
     return check
 
 
-def _check_int64(value: Any, path: Path, out: list[Violation]) -> None:
+def _compile_int64(schema: Schema) -> Validate:
     """Refuse an integer beyond 64 bits where a string may stand as well; it is a float in Go."""
-    if type(value) is int and not -_INT64 <= value < _INT64:
-        detail = f'{format_path(path)} in body must be of type integer,string: "number"'
-        out.append(type_invalid(path, "number", detail))
+
+    def check(value: Any, path: Path, out: list[Violation]) -> None:
+        if type(value) is int and not -_INT64 <= value < _INT64:
+            out.append(build_type_error(schema, value, path))
+
+    return check
 
 
 def _compile_limits(schema: Schema) -> list[Validate]:
@@ -186,7 +202,9 @@ def _limit(holds: Callable[[Any, Any], bool], bound: float, should_be: str) -> V
     def check(value: Any, path: Path, out: list[Violation]) -> None:
         limit = whole if type(value) is int else bound
         if not holds(value, limit):
-            detail = f"{format_path(path)} in body should be {should_be} {format_number(limit)}"
+            # Go prints what it compares with: an integer, or a float.
+            shown = str(limit) if type(value) is int else format_go_float(float(limit))
+            detail = f"{format_path(path)} in body should be {should_be} {shown}"
             out.append(invalid(path, value, detail))
 
     return check

@@ -9,6 +9,7 @@ from kubewright.api.errors import Cause
 from kubewright.api.resource import Object
 from kubewright.local.apiserver.field_error import invalid
 from kubewright.local.apiserver.kind import ScaleMapping
+from kubewright.local.apiserver.schema.json_value import format_go
 
 _MAX_INT32 = 2**31 - 1
 
@@ -34,11 +35,14 @@ def validate_scale(obj: Object, scale: ScaleMapping, parts: tuple[str, ...]) -> 
     causes: list[Cause] = []
     for path in (scale.spec_replicas_path, scale.status_replicas_path):
         if _begins_with(path, parts):
-            causes += _validate_replicas(path, _read(obj, path))
+            value, fault = _read(obj, path)
+            causes += [invalid(path, 0, fault)] if fault else _validate_replicas(path, value)
     selector = scale.selector_path
     if selector and _begins_with(selector, parts):
-        value = _read(obj, selector)
-        if value is not None and not isinstance(value, str):
+        value, fault = _read(obj, selector)
+        if fault:
+            causes.append(invalid(selector, "", fault))
+        elif value is not None and not isinstance(value, str):
             causes.append(invalid(selector, "", _wrong_type(selector, value, "string")))
     return causes
 
@@ -47,13 +51,18 @@ def _begins_with(path: str, parts: tuple[str, ...]) -> bool:
     return path.removeprefix(".").partition(".")[0] in parts
 
 
-def _read(obj: Object, path: str) -> Any:
+def _read(obj: Object, path: str) -> tuple[Any, str]:
+    """Return what stands at a path, and why the path cannot be followed."""
     value: Any = obj
-    for key in path.removeprefix(".").split("."):
+    keys = path.removeprefix(".").split(".")
+    for depth, key in enumerate(keys):
+        if value is None:
+            break
         if not isinstance(value, dict):
-            return None
+            reached = "." + ".".join(keys[: depth + 1])
+            return None, _wrong_type(reached, value, "map[string]interface{}")
         value = value.get(key)
-    return value
+    return value, ""
 
 
 def _validate_replicas(path: str, value: Any) -> list[Cause]:
@@ -73,5 +82,4 @@ def _wrong_type(path: str, value: Any, expected: str) -> str:
     found = names.get(type(value), "map[string]interface {}")
     if isinstance(value, list):
         found = "[]interface {}"
-    shown = str(value).lower() if isinstance(value, bool) else value
-    return f"{path} accessor error: {shown} is of the type {found}, expected {expected}"
+    return f"{path} accessor error: {format_go(value)} is of the type {found}, expected {expected}"

@@ -13,6 +13,7 @@ from kubewright.local.apiserver.crd.value_validation import Schema, Validate, co
 from kubewright.local.apiserver.crd.violation import ROOT, Path, Violation, format_path
 
 _MISSING: Final = object()
+_INT64: Final = 2**63
 _IMPLICIT = frozenset({"apiVersion", "kind", "metadata"})
 
 
@@ -124,6 +125,9 @@ class StructuralSchema:
             elif kind is float and child.wants_number and item.is_integer() and abs(item) < 2**53:
                 # Go writes 1.0 as 1, and reads back an integer.
                 value[key] = int(item)
+            elif kind is int and not -_INT64 <= item < _INT64:
+                # Go reads what does not fit as a float.
+                value[key] = float(item)
         for key in gone:
             del value[key]
             unknown.append(format_path((path, key)))

@@ -5,17 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from kubewright.local.apiserver.crd.structural_schema import StructuralSchema
-from kubewright.local.apiserver.crd.violation import (
-    ROOT,
-    Path,
-    Violation,
-    format_path,
-    type_invalid,
-)
+from kubewright.local.apiserver.crd.value_validation import compile_validator
+from kubewright.local.apiserver.crd.violation import ROOT, Path, Violation
 
 
 def find_nulls(schema: StructuralSchema, value: Any) -> list[Violation]:
-    """Return the nulls that are of a wrong type.
+    """Return what is wrong with nulls: their type, and that no enum has them.
 
     Other writes drop them when they are decoded; an apply is not decoded, and is refused. Items of
     lists are left to validation, which looks at them after any write.
@@ -33,16 +28,8 @@ def _walk(schema: StructuralSchema, value: Any, path: Path, found: list[Violatio
                 continue
             here = (path, key)
             if item is None and not child.nullable and not child.has_default:
-                found += _refuse(child, here)
+                compile_validator(child.raw)(None, here, found)
             _walk(child, item, here, found)
     elif type(value) is list and schema.items is not None:
         for index, item in enumerate(value):
             _walk(schema.items, item, (path, index), found)
-
-
-def _refuse(schema: StructuralSchema, path: Path) -> list[Violation]:
-    expected = schema.raw.get("type")
-    if not expected:
-        return []
-    detail = f'{format_path(path)} in body must be of type {expected}: "null"'
-    return [type_invalid(path, "null", detail)]

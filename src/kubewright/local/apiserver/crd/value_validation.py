@@ -14,6 +14,7 @@ import msgspec
 from kubewright.local.apiserver.crd.scalar_validation import (
     Schema,
     Validate,
+    build_type_error,
     compile_enum,
     compile_format,
     compile_number,
@@ -112,7 +113,6 @@ def _accepted_types(schema: Schema) -> type | None:
 
 def _compile_type(schema: Schema) -> Validate:
     types = schema_types(schema)
-    expected = ",".join(types)
 
     def check(value: Any, path: Path, out: list[Violation]) -> None:
         found = type_name(value)
@@ -122,10 +122,7 @@ def _compile_type(schema: Schema) -> Validate:
             return
         if "integer" in types and found == "number" and is_whole(value):
             return
-        where = format_path(path)
-        out.append(
-            type_invalid(path, found, f'{where} in body must be of type {expected}: "{found}"')
-        )
+        out.append(build_type_error(schema, value, path))
 
     return check
 

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from kubewright.api.errors import Cause
+from kubewright.local.apiserver.schema.json_value import format_go_float, is_go_float
 
 Path: TypeAlias = tuple[Any, ...]
 """A place in an object as a linked list: `()` is the root, `(parent, key or index)` a child.
@@ -60,19 +61,10 @@ class Violation(msgspec.Struct, frozen=True):
         return Cause(self.reason, self.message, where or NO_FIELD)
 
 
-def format_number(number: float) -> str:
-    """Write a number as Go's `%v` does: no fraction where there is none."""
-    if number % 1 == 0 and abs(number) < 1e21:
-        return str(int(number))
-    return repr(number).replace("e+0", "e+").replace("e-0", "e-")
-
-
 def format_value(value: Any) -> str:
-    """Write a value as messages quote it: JSON, strings in double quotes."""
-    if isinstance(value, float):
-        return format_number(value)
-    if type(value) is int and not -(2**63) <= value < 2**63:
-        return repr(float(value))
+    """Write a value as messages quote it: JSON, strings in double quotes, numbers as Go does."""
+    if is_go_float(value):
+        return format_go_float(float(value))
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 

@@ -159,6 +159,9 @@ class _Compiler:
         _read_extensions(node, schema)
         preserve = preserve or node.preserve_unknown
         scalar = _SCALARS.get(node.type)
+        if schema.get("x-kubernetes-int-or-string") and not node.type:
+            # The published schema names no type, so an apply takes whatever comes.
+            return
         if node.int_or_string or (not node.type and _scalar_choice(schema)):
             node.kind, node.scalar = "scalar", "any"
         elif scalar:

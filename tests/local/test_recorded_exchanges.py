@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 # What agreed when this line was last written; it only ever rises.
-LEAST_PERCENT = 99.0
+LEAST_PERCENT = 99.3
 
 pytestmark = [pytest.mark.processes, pytest.mark.timeout(400)]
 

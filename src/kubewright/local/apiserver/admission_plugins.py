@@ -16,6 +16,7 @@ from kubewright.local.apiserver.pod_admission import (
 from kubewright.local.apiserver.pod_security import PodSecurity
 from kubewright.local.apiserver.policy_admission import PolicyAdmission
 from kubewright.local.apiserver.quotas import QuotaAdmission
+from kubewright.local.apiserver.runtime_class_admission import RuntimeClassAdmission
 from kubewright.local.apiserver.service_addresses import ServiceAddresses
 from kubewright.local.apiserver.webhook_admission import WebhookAdmission
 from kubewright.local.apiserver.webhook_call import WebhookCaller
@@ -27,6 +28,7 @@ def builtin_plugins(backend: Backend, caller: WebhookCaller) -> list[Plugin]:
         ServiceAccountAdmission(backend),
         PodPriority(backend),
         DefaultTolerationSeconds(),
+        RuntimeClassAdmission(backend),
         DefaultClasses(backend),
         LimitRanger(backend),
         PodSecurity(backend),

@@ -209,7 +209,7 @@ def validate_qualified_finalizers(finalizers: list[str], field: str) -> list[Cau
     return [
         invalid(f"{field}[{index}]", name, detail)
         for index, name in enumerate(finalizers)
-        if "/" not in name and name not in _STANDARD_FINALIZERS and not check_qualified_name(name)
+        if "/" not in name and name not in _STANDARD_FINALIZERS
     ]
 
 

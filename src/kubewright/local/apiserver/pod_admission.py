@@ -16,7 +16,7 @@ _SYSTEM_CLASSES = {"system-cluster-critical": 2000000000, "system-node-critical"
 _TOLERATION_SECONDS = 300
 
 
-def _new_pod(attributes: Attributes) -> Object | None:
+def new_pod(attributes: Attributes) -> Object | None:
     """Return the pod that is being created; None for any other write."""
     resource = attributes.kind.resource
     is_pod = resource.group == "" and resource.plural == "pods"
@@ -25,7 +25,8 @@ def _new_pod(attributes: Attributes) -> Object | None:
     return attributes.obj
 
 
-def _forbidden(attributes: Attributes, message: str) -> Forbidden:
+def forbidden_pod(attributes: Attributes, message: str) -> Forbidden:
+    """Build the refusal of a pod."""
     resource = attributes.kind.resource
     return Forbidden(
         f'{resource.group_resource} "{attributes.name}" is forbidden: {message}',
@@ -41,14 +42,14 @@ class ServiceAccountAdmission:
 
     async def mutate(self, attributes: Attributes) -> None:
         """Fill in the account, and refuse one that is not there."""
-        pod = _new_pod(attributes)
+        pod = new_pod(attributes)
         if pod is None:
             return
         spec = pod.setdefault("spec", {})
         annotations = (pod.get("metadata") or {}).get("annotations") or {}
         if _MIRROR in annotations:
             if spec.get("serviceAccountName"):
-                raise _forbidden(attributes, "a mirror pod may not reference service accounts")
+                raise forbidden_pod(attributes, "a mirror pod may not reference service accounts")
             return
         name = spec.get("serviceAccountName") or spec.get("serviceAccount") or "default"
         spec["serviceAccountName"] = spec["serviceAccount"] = name
@@ -68,7 +69,7 @@ class ServiceAccountAdmission:
         key = f"{key_prefix('', 'serviceaccounts')}{attributes.namespace}/{name}"
         version = self._backend.store.get(key)
         if version is None:
-            raise _forbidden(
+            raise forbidden_pod(
                 attributes,
                 f"error looking up service account {attributes.namespace}/{name}: "
                 f'serviceaccount "{name}" not found',
@@ -117,7 +118,7 @@ class PodPriority:
 
     async def mutate(self, attributes: Attributes) -> None:
         """Fill in priority and preemption policy."""
-        pod = _new_pod(attributes)
+        pod = new_pod(attributes)
         if pod is None:
             self._check_class(attributes)
             return
@@ -127,7 +128,7 @@ class PodPriority:
         value, policy = found.get("value", 0), found.get("preemptionPolicy")
         given = spec.get("priority")
         if given is not None and given != value:
-            raise _forbidden(
+            raise forbidden_pod(
                 attributes,
                 f"the integer value of priority ({given}) must not be provided in pod spec; "
                 f"priority admission controller computed {value} from the given PriorityClass name",
@@ -146,7 +147,7 @@ class PodPriority:
         key = key_prefix("scheduling.k8s.io", "priorityclasses") + name
         version = self._backend.store.get(key)
         if version is None:
-            raise _forbidden(attributes, f"no PriorityClass with name {name} was found")
+            raise forbidden_pod(attributes, f"no PriorityClass with name {name} was found")
         return decode_json(version.value or b"{}")
 
     def _default(self) -> Object:
@@ -166,7 +167,7 @@ class PodPriority:
         for other in self._classes():
             name = other["metadata"]["name"]
             if other.get("globalDefault") and name != attributes.name:
-                raise _forbidden(
+                raise forbidden_pod(
                     attributes,
                     f"PriorityClass {name} is already marked as default. Only one default can "
                     "exist",
@@ -178,7 +179,7 @@ class DefaultTolerationSeconds:
 
     async def mutate(self, attributes: Attributes) -> None:
         """Add the two tolerations unless the pod has its own."""
-        pod = _new_pod(attributes)
+        pod = new_pod(attributes)
         if pod is None:
             return
         spec = pod["spec"]

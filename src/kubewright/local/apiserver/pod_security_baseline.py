@@ -75,7 +75,7 @@ def context_of(holder: Object) -> Object:
 
 def quote(names: Iterable[Any]) -> str:
     """List names as the checks do: quoted, with commas."""
-    return ", ".join(show(name) for name in names)
+    return ", ".join(f'"{name}"' for name in names)
 
 
 def name_containers(names: list[str]) -> str:
@@ -103,14 +103,22 @@ def check_app_armor(pod: Object) -> Finding | None:
         if kind == "Unconfined":
             setters.append(where)
             found[kind] = None
-    for key, value in sorted((pod["metadata"].get("annotations") or {}).items()):
-        allowed = value in ("", "runtime/default") or value.startswith("localhost/")
-        if key.startswith(_APPARMOR) and not allowed:
-            return Finding("forbidden AppArmor profile", f"{key}={show(value)}")
-    if not found:
+    annotations = [
+        f"{key}={show(value)}"
+        for key, value in sorted((pod["metadata"].get("annotations") or {}).items())
+        if key.startswith(_APPARMOR) and not _is_profile_allowed(value)
+    ]
+    if annotations:
+        setters.append("annotation" if len(annotations) == 1 else "annotations")
+    values = [*found, *annotations]
+    if not values:
         return None
-    detail = f"{' and '.join(setters)} must not set AppArmor profile type to {quote(found)}"
-    return Finding("forbidden AppArmor profile", detail)
+    detail = f"{' and '.join(setters)} must not set AppArmor profile type to {quote(values)}"
+    return Finding(f"forbidden AppArmor profile{'s' if len(values) > 1 else ''}", detail)
+
+
+def _is_profile_allowed(value: str) -> bool:
+    return value in ("", "runtime/default") or value.startswith("localhost/")
 
 
 def check_capabilities(pod: Object) -> Finding | None:

@@ -23,6 +23,7 @@ from kubewright.local.apiserver.builtin.checks import (
     scaled,
     selects,
 )
+from kubewright.local.apiserver.builtin.internal_form import show_internal
 from kubewright.local.apiserver.builtin.pods import validate_pod_spec, validate_pod_template
 from kubewright.local.apiserver.builtin.rules import Rules, Table
 from kubewright.local.apiserver.builtin.table import (
@@ -315,7 +316,16 @@ def _validate_retention(policy: Object) -> list[Cause]:
 
 def _validate_stateful_set_update(obj: Object, old: Object) -> list[Cause]:
     keys = ("selector", "volumeClaimTemplates", "serviceName", "podManagementPolicy")
-    return check_immutable(obj["spec"], old["spec"], keys, "spec")
+    causes = check_immutable(obj["spec"], old["spec"], keys, "spec")
+    claims = "spec.volumeClaimTemplates"
+    shown = [
+        show_internal(claim, "PersistentVolumeClaim")
+        for claim in obj["spec"].get("volumeClaimTemplates") or ()
+    ]
+    return [
+        invalid(claims, shown, "field is immutable") if cause.field == claims else cause
+        for cause in causes
+    ]
 
 
 def _validate_stateful_set_status(obj: Object, old: Object) -> list[Cause]:

@@ -22,11 +22,25 @@ def _validate(lease: Object) -> list[Cause]:
     return causes
 
 
+def _drop_coordination(lease: Object) -> None:
+    """Drop what only coordinated leader election uses, whose feature gate is off."""
+    spec = lease.get("spec") or {}
+    spec.pop("strategy", None)
+    spec.pop("preferredHolder", None)
+
+
+def _drop_coordination_on_update(lease: Object, old: Object) -> None:
+    if not (old.get("spec") or {}).keys() & {"strategy", "preferredHolder"}:
+        _drop_coordination(lease)
+
+
 RULES: Mapping[str, Rules] = {
     "Lease": Rules(
         allow_create_on_update=True,
         allow_unconditional_update=False,
         validate=_validate,
+        prepare_for_create=_drop_coordination,
+        prepare_for_update=_drop_coordination_on_update,
         table=Table(
             (column("Holder"), AGE),
             lambda obj, now: [

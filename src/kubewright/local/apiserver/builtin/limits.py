@@ -29,6 +29,15 @@ _SCOPES = (
     "CrossNamespacePodAffinity",
     "VolumeAttributesClass",
 )
+_POD_AMOUNTS = frozenset(
+    {"pods", "cpu", "memory"} | {"limits.cpu", "limits.memory", "requests.cpu", "requests.memory"}
+)
+# What quotas with a scope may limit.
+_SCOPED = {
+    **dict.fromkeys(_SCOPES, _POD_AMOUNTS),
+    "BestEffort": frozenset({"pods"}),
+    "VolumeAttributesClass": frozenset({"persistentvolumeclaims", "requests.storage"}),
+}
 _CONFLICTS = ({"BestEffort", "NotBestEffort"}, {"Terminating", "NotTerminating"})
 
 
@@ -106,10 +115,16 @@ def _validate_quota(obj: Object) -> list[Cause]:
     for name, amount in sorted((spec.get("hard") or {}).items()):
         causes += _validate_quota_item(name, amount, f"spec.hard[{name}]")
     scopes = spec.get("scopes") or []
+    for scope in scopes:
+        if scope not in _SCOPES:
+            causes.append(invalid("spec.scopes", scopes, "unsupported scope"))
+        causes += [
+            invalid("spec.scopes", scopes, "unsupported scope applied to resource")
+            for name in sorted(spec.get("hard") or ())
+            if name in STANDARD_QUOTA and name not in _SCOPED.get(scope, STANDARD_QUOTA)
+        ]
     if any(pair <= set(scopes) for pair in _CONFLICTS):
         causes.append(invalid("spec.scopes", scopes, "conflicting scopes"))
-    if not set(scopes) <= set(_SCOPES):
-        causes.append(invalid("spec.scopes", scopes, "unsupported scope"))
     return causes
 
 

@@ -11,7 +11,7 @@ from kubewright.api.resource import Object
 from kubewright.local.apiserver.builtin.checks import check_immutable, check_label
 from kubewright.local.apiserver.builtin.rules import Rules, Table
 from kubewright.local.apiserver.builtin.table import AGE, column, format_age
-from kubewright.local.apiserver.field_error import forbidden, not_supported, required
+from kubewright.local.apiserver.field_error import forbidden, invalid, not_supported, required
 
 _SYSTEM = {"system-cluster-critical": 2000000000, "system-node-critical": 2000001000}
 _MOST = 1000000000
@@ -39,12 +39,13 @@ def _validate_class(obj: Object) -> list[Cause]:
 
 
 def _validate_class_update(obj: Object, old: Object) -> list[Cause]:
-    detail = "may not be changed in an update."
-    return [
-        forbidden(key, detail)
-        for key in ("value", "preemptionPolicy")
-        if (obj.get(key) or None) != (old.get(key) or None)
-    ]
+    causes: list[Cause] = []
+    if (obj.get("value") or 0) != (old.get("value") or 0):
+        causes.append(forbidden("value", "may not be changed in an update."))
+    policy = obj.get("preemptionPolicy")
+    if policy != old.get("preemptionPolicy"):
+        causes.append(invalid("preemptionPolicy", policy, "field is immutable"))
+    return causes
 
 
 def _class_cells(obj: Object, now: datetime) -> list[Any]:

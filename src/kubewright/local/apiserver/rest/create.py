@@ -14,6 +14,11 @@ from kubewright.local.apiserver.rest.decode import check_namespace, decode_body,
 from kubewright.local.store import KeyExists
 
 _NAME_ATTEMPTS = 8
+_REPEATED_OWNERS = (
+    ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in "
+    "1.20+, and may reject such requests as early as 1.24; please fix your requests; duplicate "
+    "UID(s) observed: "
+)
 _SERVERS_OWN = (
     "uid",
     "creationTimestamp",
@@ -61,6 +66,7 @@ async def _create_once(call: Call, options: WriteOptions, obj: Object, *, tracke
     obj["metadata"] = dict(metadata_of(obj))
     for field in _SERVERS_OWN:
         obj["metadata"].pop(field, None)
+    merge_owners(call, obj)
     if not tracked:
         obj = await track(call, options, None, obj)
     attributes = build_attributes(call, options, obj)
@@ -80,6 +86,23 @@ async def _create_once(call: Call, options: WriteOptions, obj: Object, *, tracke
     if metadata.get("resourceVersion"):
         raise APIError("resourceVersion should not be set on objects to be created", None)
     return await _store(call, options, obj, name)
+
+
+def merge_owners(call: Call, obj: Object) -> None:
+    """Drop owner references that are there twice, in place, and warn of them."""
+    references = obj["metadata"].get("ownerReferences") or ()
+    if len(references) < 2:
+        return
+    kept: list[Object] = []
+    repeated: dict[str, None] = {}
+    for reference in references:
+        if reference in kept:
+            repeated[str(reference.get("uid"))] = None
+        else:
+            kept.append(reference)
+    if repeated:
+        obj["metadata"]["ownerReferences"] = kept
+        call.request.warnings.append(f"{_REPEATED_OWNERS}{', '.join(repeated)}")
 
 
 async def _store(call: Call, options: WriteOptions, obj: Object, name: str) -> bytes:

@@ -112,7 +112,7 @@ def check_type(kind: ServedKind, obj: Object, data: bytes) -> Object:
     for field in ("apiVersion", "kind"):
         value = obj.get(field)
         if value is not None and not isinstance(value, str):
-            found = _go_type(value)
+            found = go_type(value)
             text = data.decode("utf-8", errors="replace")
             shown = text if len(text) <= 30 else f"{text[:30]} ..."
             raise BadRequest(
@@ -153,13 +153,14 @@ def _not_an_object(kind: ServedKind, value: Any, data: bytes) -> BadRequest:
     shown = data.decode("utf-8", errors="replace")[:30]
     return BadRequest(
         f"the object provided is unrecognized (must be of type {kind.resource.kind}): couldn't "
-        f"get version/kind; json parse error: json: cannot unmarshal {_go_type(value)} into Go "
+        f"get version/kind; json parse error: json: cannot unmarshal {go_type(value)} into Go "
         f"value of type struct {{ APIVersion string; Kind string }} ({shown})",
         None,
     )
 
 
-def _go_type(value: Any) -> str:
+def go_type(value: Any) -> str:
+    """Return what Go's JSON decoder calls the type of a value."""
     names = {bool: "bool", str: "string", list: "array", dict: "object"}
     return names.get(type(value), "number")
 

@@ -60,8 +60,11 @@ def read_delete_options(call: Call) -> DeleteOptions:
         if not isinstance(value, dict):
             raise BadRequest("couldn't get version/kind; json parse error: not an object", None)
         if value.get("kind") not in (None, "", "DeleteOptions"):
+            version = value.get("apiVersion") or ""
             raise BadRequest(
-                f"decoded object cannot be converted to DeleteOptions: {value['kind']}", None
+                f'no kind "{value["kind"]}" is registered for version "{version}" in scheme '
+                '"pkg/runtime/scheme.go:111"',
+                None,
             )
         body = value
     return parse_delete_options(call.request, body)

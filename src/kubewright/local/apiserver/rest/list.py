@@ -121,6 +121,8 @@ def _position(call: Call, options: ListOptions) -> tuple[str | None, int | None,
     if options.continue_token:
         if version not in ("", "0"):
             raise BadRequest("specifying resource version is not allowed when using continue", None)
+        if version == "0":
+            limit = 0  # a cache, which knows no pages, answers with all that is left
         revision, start = _parse_token(options.continue_token)
         key = call.storage.scope(call.namespace) + start
         return key, revision if revision > 0 else None, limit

@@ -24,6 +24,7 @@ from kubewright.local.apiserver.rest.call import Call
 from kubewright.local.apiserver.rest.decode import (
     check_name,
     check_namespace,
+    go_type,
     keep_manager_reset,
     metadata_of,
     unknown_fields,
@@ -108,9 +109,15 @@ def read_apply(call: Call, options: WriteOptions) -> Object:
     try:
         body = parse_apply(call.request.body)
     except MalformedBody as error:
-        raise BadRequest(f"error decoding YAML: {error}", None) from None
+        raise BadRequest(f"error encoding patch: {error}", None) from None
+    if body.value is None:
+        raise BadRequest("invalid object type: /, Kind=", None)
     if not isinstance(body.value, dict):
-        raise BadRequest("error decoding YAML: the configuration is not an object", None)
+        raise BadRequest(
+            "error decoding patch: error unmarshaling JSON: while decoding JSON: json: cannot "
+            f"unmarshal {go_type(body.value)} into Go value of type map[string]interface {{}}",
+            None,
+        )
     if body.duplicates and options.field_validation == FieldValidation.STRICT:
         raise BadRequest(
             f"error strict decoding patch: error converting YAML to JSON: {body.duplicate_error}",

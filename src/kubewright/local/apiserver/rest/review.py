@@ -110,9 +110,14 @@ class Reviewer:
 
 def _wrong_audience(found: tuple[str, ...], wanted: tuple[str, ...]) -> str:
     return (
-        f"[invalid bearer token, token audiences {json.dumps(list(found))} is invalid for the "
-        f"target audiences {json.dumps(list(wanted))}]"
+        f"[invalid bearer token, token audiences {_quote(found)} is invalid for the target "
+        f"audiences {_quote(wanted)}]"
     )
+
+
+def _quote(texts: tuple[str, ...]) -> str:
+    """Write texts as Go's `%q` writes a slice."""
+    return f"[{' '.join(json.dumps(text, ensure_ascii=False) for text in texts)}]"
 
 
 def decode_review(call: Call, options: WriteOptions, group: str, kind: str) -> Object:

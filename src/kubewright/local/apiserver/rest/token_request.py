@@ -12,6 +12,7 @@ from kubewright.api.time import format_time
 from kubewright.local.apiserver.apply.apply import track_update
 from kubewright.local.apiserver.builtin.definitions import schema_for
 from kubewright.local.apiserver.exchange import Answer, encode_json
+from kubewright.local.apiserver.field_error import invalid
 from kubewright.local.apiserver.field_management import identify
 from kubewright.local.apiserver.options import parse_write_options
 from kubewright.local.apiserver.rest.call import Call
@@ -34,6 +35,7 @@ def build_token_handler(issuer: TokenIssuer) -> Handler:
         body = decode_review(call, options, _GROUP, _KIND)
         spec = body.get("spec") or {}
         account = (await call.read()).object()
+        _check_name(call.name, (body.get("metadata") or {}).get("name") or "")
         seconds = spec.get("expirationSeconds") or _DEFAULT_SECONDS
         _check_seconds(seconds)
         bound = _find_bound(call, spec.get("boundObjectRef"))
@@ -73,6 +75,12 @@ def build_token_handler(issuer: TokenIssuer) -> Handler:
     return create_token
 
 
+def _check_name(account: str, name: str) -> None:
+    if name not in ("", account):
+        detail = "must match the service account name if specified"
+        raise Invalid.of(_GROUP, _KIND, account, [invalid("metadata.name", name, detail)])
+
+
 def _check_seconds(seconds: int) -> None:
     message = ""
     if seconds < _LEAST_SECONDS:
@@ -99,9 +107,9 @@ def _find_bound(call: Call, reference: Object | None) -> tuple[str, str, str] | 
     kinds = {("v1", "Pod"): "pods", ("v1", "Secret"): "secrets", ("v1", "Node"): "nodes"}
     plural = kinds.get((reference.get("apiVersion", ""), reference.get("kind", "")))
     if plural is None:
+        group, _, version = reference.get("apiVersion", "").rpartition("/")
         raise BadRequest(
-            f"cannot bind token for serviceaccount {call.name!r} to "
-            f"{reference.get('apiVersion')}, Kind={reference.get('kind')}",
+            f"cannot bind token to object of type {group}/{version}, Kind={reference.get('kind')}",
             None,
         )
     name = reference.get("name") or ""

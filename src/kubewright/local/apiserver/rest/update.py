@@ -9,11 +9,12 @@ import msgspec
 from kubewright.api.errors import APIError, Cause, Invalid
 from kubewright.api.resource import Object
 from kubewright.local.apiserver.apply.apply import restore_times
+from kubewright.local.apiserver.crd.violation import NO_FIELD
 from kubewright.local.apiserver.exchange import Response, Verb
 from kubewright.local.apiserver.field_management import track
 from kubewright.local.apiserver.options import WriteOptions, parse_revision, parse_write_options
 from kubewright.local.apiserver.rest.call import Call
-from kubewright.local.apiserver.rest.create import build_attributes, create_object
+from kubewright.local.apiserver.rest.create import build_attributes, create_object, merge_owners
 from kubewright.local.apiserver.rest.decode import (
     check_name,
     check_namespace,
@@ -112,9 +113,13 @@ async def _change_once(call: Call, change: Change, current: Stored) -> bytes:
     if change.uid and change.uid != old["metadata"].get("uid"):
         raise call.conflict(_uid_problem(call, change.uid, old["metadata"].get("uid", "")))
     new = _copy(await change.transform(current.object()))
+    merge_owners(call, new)
     _restore_metadata(new, old)
     if not change.tracked:
         new = await track(call, change.options, old, new, change.subresource)
+    if old["metadata"].get("deletionTimestamp"):
+        # What a client writes there counts for managedFields only (rest.BeforeUpdate).
+        new["metadata"]["deletionTimestamp"] = old["metadata"]["deletionTimestamp"]
     attributes = build_attributes(call, change.options, new, old, change.subresource)
     await call.admission.mutate(attributes)
     new = attributes.obj or new
@@ -124,7 +129,7 @@ async def _change_once(call: Call, change: Change, current: Stored) -> bytes:
         is_status = change.subresource == "status"
         validate = strategy.validate_status_update if is_status else strategy.validate_update
         causes = validate(new, old)
-        if not causes or call.kind.is_custom:
+        if not causes or (call.kind.is_custom and not _are_rules_skipped(causes)):
             # Expression rules warn while they validate: also when something else is wrong.
             call.request.warnings += strategy.warnings(new, old)
         if causes:
@@ -132,6 +137,11 @@ async def _change_once(call: Call, change: Change, current: Stored) -> bytes:
     attributes.obj = new
     await call.admission.validate(attributes)
     return await _store(call, change, current, restore_times(old, new), old)
+
+
+def _are_rules_skipped(causes: list[Cause]) -> bool:
+    """Tell whether an object was too wrong for its expression rules, as a cause then says."""
+    return any(cause.field == NO_FIELD for cause in causes)
 
 
 def _copy(obj: Object) -> Object:

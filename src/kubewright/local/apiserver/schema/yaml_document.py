@@ -53,13 +53,20 @@ def decode_yaml(body: bytes) -> tuple[Any, list[str]]:
             return None, []
         return _Builder(duplicates).build(loader.get_node()), duplicates
     except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        line = f"line {mark.line + 1}: " if mark else ""
-        raise DocumentError(f"yaml: {line}{error.problem or error.context}") from None
+        raise DocumentError(f"yaml: {_line_of(error)}{error.problem or error.context}") from None
     except yaml.YAMLError as error:
         raise DocumentError(f"yaml: {error}") from None
     finally:
         loader.dispose()
+
+
+def _line_of(error: yaml.MarkedYAMLError) -> str:
+    """Tell the line of a fault as Go's parser counts it: from 0, and from 1 for its scanner."""
+    shift = isinstance(error, yaml.scanner.ScannerError)
+    for mark in (error.context_mark, error.problem_mark):
+        if mark is not None and mark.line:
+            return f"line {mark.line + shift}: "
+    return ""
 
 
 class _Builder:

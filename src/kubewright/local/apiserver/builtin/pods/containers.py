@@ -18,7 +18,10 @@ from kubewright.local.apiserver.builtin.pods.references import (
     validate_field_reference,
     validate_resource_reference,
 )
-from kubewright.local.apiserver.builtin.pods.resources import validate_resources
+from kubewright.local.apiserver.builtin.pods.resources import (
+    validate_resize_policy,
+    validate_resources,
+)
 from kubewright.local.apiserver.builtin.pods.security import validate_security_context
 from kubewright.local.apiserver.builtin.pods.volumes import check_descending
 from kubewright.local.apiserver.field_error import (
@@ -62,6 +65,7 @@ class PodParts(msgspec.Struct, frozen=True):
     volumes: dict[str, Object]
     claims: set[str] = set()
     grace: int | None = None
+    shares_users: bool = True
 
 
 def validate_containers(containers: list[Object], parts: PodParts, field: str) -> list[Cause]:
@@ -153,8 +157,10 @@ def _validate_container(container: Object, parts: PodParts, field: str) -> list[
     causes += check_choice(pull, _PULL_POLICIES, f"{field}.imagePullPolicy")
     resources = container.get("resources") or {}
     causes += validate_resources(resources, parts.claims, f"{field}.resources")
+    causes += validate_resize_policy(container.get("resizePolicy") or [], f"{field}.resizePolicy")
     security = container.get("securityContext") or {}
-    return causes + validate_security_context(security, f"{field}.securityContext")
+    place = f"{field}.securityContext"
+    return causes + validate_security_context(security, place, shares_users=parts.shares_users)
 
 
 def _validate_ports(ports: list[Object], field: str) -> list[Cause]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kubewright.api.errors import Cause
 from kubewright.api.quantity import Quantity
 from kubewright.api.resource import Object
-from kubewright.local.apiserver.builtin.checks import NOT_NEGATIVE, check_qualified
+from kubewright.local.apiserver.builtin.checks import NOT_NEGATIVE, check_choice, check_qualified
 from kubewright.local.apiserver.field_error import (
     duplicate,
     forbidden,
@@ -15,6 +15,8 @@ from kubewright.local.apiserver.field_error import (
 )
 from kubewright.local.apiserver.formats import check_qualified_name
 
+_RESIZED = ("cpu", "memory")
+_RESIZE_POLICIES = ("NotRequired", "RestartContainer")
 _CONTAINER = frozenset({"cpu", "memory", "ephemeral-storage"})
 _OBJECT_COUNTS = frozenset(
     {
@@ -105,6 +107,41 @@ def validate_resources(resources: Object, claims: set[str], field: str) -> list[
     if any(is_huge_page(name) for name in names) and not names & {"cpu", "memory"}:
         causes.append(forbidden(field, "HugePages require cpu or memory"))
     return causes + _validate_claims(resources.get("claims") or [], claims, f"{field}.claims")
+
+
+def validate_resize_policy(policies: list[Object], field: str) -> list[Cause]:
+    """Return what is wrong with how a container takes a change of its resources."""
+    causes: list[Cause] = []
+    seen: set[str] = set()
+    for index, policy in enumerate(policies):
+        name, restart = policy.get("resourceName") or "", policy.get("restartPolicy") or ""
+        if name in seen:
+            causes.append(duplicate(f"{field}[{index}]", name))
+        seen.add(name)
+        causes += check_choice(name, _RESIZED, field, needed=True)
+        causes += check_choice(restart, _RESIZE_POLICIES, field, needed=True)
+    return causes
+
+
+def validate_pod_resources(spec: Object, claims: set[str], field: str) -> list[Cause]:
+    """Return what is wrong with the resources of a pod as a whole, beside its containers'."""
+    resources = spec.get("resources")
+    if resources is None:
+        return []
+    causes: list[Cause] = []
+    if resources.get("claims"):
+        detail = "claims may not be set for Resources at pod-level"
+        causes.append(forbidden(f"{field}.claims", detail))
+    causes += validate_resources(resources, claims, field)
+    for name, amount in sorted((resources.get("requests") or {}).items()):
+        total = Quantity(0)
+        for container in spec.get("containers") or ():
+            asked = ((container.get("resources") or {}).get("requests") or {}).get(name)
+            total.value += Quantity(asked).value if asked is not None else 0
+        if total.value > Quantity(amount).value:
+            detail = f"must be greater than or equal to aggregate container requests of {total}"
+            causes.append(invalid(f"{field}.requests[{name}]", amount, detail))
+    return causes
 
 
 def _validate_amount(name: str, amount: str, field: str) -> list[Cause]:

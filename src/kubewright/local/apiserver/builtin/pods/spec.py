@@ -17,6 +17,8 @@ from kubewright.local.apiserver.builtin.pods.containers import (
     validate_ephemeral_containers,
     validate_init_containers,
 )
+from kubewright.local.apiserver.builtin.pods.operating_system import validate_operating_system
+from kubewright.local.apiserver.builtin.pods.resources import validate_pod_resources
 from kubewright.local.apiserver.builtin.pods.scheduling import (
     check_deadline,
     validate_affinity,
@@ -25,7 +27,7 @@ from kubewright.local.apiserver.builtin.pods.scheduling import (
 )
 from kubewright.local.apiserver.builtin.pods.security import validate_pod_security_context
 from kubewright.local.apiserver.builtin.pods.volumes import validate_volumes
-from kubewright.local.apiserver.field_error import duplicate, invalid, required
+from kubewright.local.apiserver.field_error import duplicate, forbidden, invalid, required
 from kubewright.local.apiserver.formats import check_ip
 from kubewright.local.apiserver.objectmeta import validate_annotations, validate_labels
 
@@ -56,16 +58,22 @@ def validate_pod_spec(
     volumes, causes = validate_volumes(spec.get("volumes") or [], f"{field}.volumes")
     volumes |= {name: {"persistentVolumeClaim": {}} for name in extra_volumes}
     claims = {claim.get("name") or "" for claim in spec.get("resourceClaims") or ()}
-    parts = PodParts(volumes, claims, spec.get("terminationGracePeriodSeconds"))
+    grace, shares_users = (
+        spec.get("terminationGracePeriodSeconds"),
+        spec.get("hostUsers") is not False,
+    )
+    parts = PodParts(volumes, claims, grace, shares_users)
     main, first = spec.get("containers") or [], spec.get("initContainers") or []
     debug = spec.get("ephemeralContainers") or []
     causes += validate_containers(main, parts, f"{field}.containers")
     causes += validate_init_containers(first, main, parts, f"{field}.initContainers")
     others = [*main, *first]
     causes += validate_ephemeral_containers(debug, others, parts, f"{field}.ephemeralContainers")
+    causes += validate_pod_resources(spec, claims, f"{field}.resources")
     causes += _validate_policies(spec, field)
     causes += _validate_placement(spec, field)
-    return causes + _validate_names(spec, field)
+    causes += _validate_names(spec, field)
+    return causes + validate_operating_system(spec, field)
 
 
 def _validate_policies(spec: Object, field: str) -> list[Cause]:
@@ -75,7 +83,11 @@ def _validate_policies(spec: Object, field: str) -> list[Cause]:
     causes += check_choice(spec.get("dnsPolicy"), _DNS_POLICIES, f"{field}.dnsPolicy")
     causes += validate_labels(spec.get("nodeSelector"), f"{field}.nodeSelector")
     context = spec.get("securityContext") or {}
-    return causes + validate_pod_security_context(context, f"{field}.securityContext")
+    causes += validate_pod_security_context(context, spec, f"{field}.securityContext")
+    if spec.get("shareProcessNamespace") and spec.get("hostPID"):
+        detail = "ShareProcessNamespace and HostPID cannot both be enabled"
+        causes.append(invalid(f"{field}.shareProcessNamespace", True, detail))
+    return causes
 
 
 def _check_host_network_ports(spec: Object, field: str) -> list[Cause]:
@@ -98,7 +110,14 @@ def _validate_placement(spec: Object, field: str) -> list[Cause]:
         causes += check_qualified(gate.get("conditionType") or "", place)
     causes += _validate_scheduling_gates(spec, f"{field}.schedulingGates")
     spread = spec.get("topologySpreadConstraints") or []
-    return causes + validate_spread(spread, f"{field}.topologySpreadConstraints")
+    causes += validate_spread(spread, f"{field}.topologySpreadConstraints")
+    if spec.get("hostUsers") is False:
+        causes += [
+            forbidden(f"{field}.{key[0].upper()}{key[1:]}", "when `hostUsers` is false")
+            for key in ("hostPID", "hostIPC")
+            if spec.get(key)
+        ]
+    return causes
 
 
 def _validate_scheduling_gates(spec: Object, field: str) -> list[Cause]:

@@ -1,0 +1,70 @@
+"""Values as messages print them in the API server's internal types: Go's field names, all of them.
+
+A field that is not set shows as null, or as "" where Go's field is a text and no pointer.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kubewright.api.resource import Object
+
+# The fields of a type in Go's order; one that begins with a dot is an empty text when it is not
+# set, and a name after a colon is the type of the field.
+_TYPES = {
+    "SecurityContext": (
+        "capabilities:Capabilities privileged seLinuxOptions:SELinuxOptions "
+        "windowsOptions:WindowsOptions runAsUser runAsGroup runAsNonRoot readOnlyRootFilesystem "
+        "allowPrivilegeEscalation procMount seccompProfile:Profile appArmorProfile:Profile"
+    ),
+    "Capabilities": "add drop",
+    "SELinuxOptions": ".user .role .type .level",
+    "WindowsOptions": "gmsaCredentialSpecName gmsaCredentialSpec runAsUserName hostProcess",
+    "Profile": ".type localhostProfile",
+    "ClaimSpec": (
+        "accessModes selector resources:Resources! .volumeName storageClassName volumeMode "
+        "dataSource dataSourceRef volumeAttributesClassName"
+    ),
+    "Resources": "limits requests",
+    "ClaimStatus": (
+        ".phase accessModes capacity conditions allocatedResources allocatedResourceStatuses "
+        "currentVolumeAttributesClassName modifyVolumeStatus healthStatus"
+    ),
+}
+_NAMES = {
+    "seLinuxOptions": "SELinuxOptions",
+    "gmsaCredentialSpecName": "GMSACredentialSpecName",
+    "gmsaCredentialSpec": "GMSACredentialSpec",
+}
+
+
+def show_internal(value: Object, kind: str) -> Object:
+    """Return an object as messages print it.
+
+    Args:
+        value: as the API has it.
+        kind: a type of the table, or `PersistentVolumeClaim`, whose metadata keeps its form.
+    """
+    if kind == "PersistentVolumeClaim":
+        metadata = value.get("metadata") or {}
+        return {
+            **{key: item for key, item in metadata.items() if item},
+            "Spec": show_internal(value.get("spec") or {}, "ClaimSpec"),
+            "Status": show_internal(value.get("status") or {}, "ClaimStatus"),
+        }
+    shown: Object = {}
+    for field in _TYPES[kind].split():
+        name, _, inner = field.partition(":")
+        key = name.removeprefix(".")
+        shown[_NAMES.get(key, key[0].upper() + key[1:])] = _show_field(value, name, inner)
+    return shown
+
+
+def _show_field(value: Object, name: str, inner: str) -> Any:
+    key = name.removeprefix(".")
+    found = value.get(key)
+    if inner and (found is not None or inner.endswith("!")):
+        return show_internal(found or {}, inner.removesuffix("!"))
+    if found is None:
+        return "" if name.startswith(".") else None
+    return found

@@ -68,6 +68,7 @@ conformance: venv ## Run all that needs a cluster on the real Kubernetes (needs 
 bench: venv ## Measure servers, operators and the cache beside their peers and print tables
 	@KUBEWRIGHT_SHARED=$(SHARED) $(BIN)/python benchmarks/first_light.py
 	@$(BIN)/python benchmarks/cache.py
+	@KUBEWRIGHT_SHARED=$(SHARED) $(BIN)/python benchmarks/server.py
 	@KUBEWRIGHT_SHARED=$(SHARED) $(BIN)/python benchmarks/peers.py $(BENCH)
 
 generate: venv ## Write the generated files: the CRD, built-in schemas

@@ -66,7 +66,7 @@ class ConvertingWatcher(Watcher):
             while self._pending:
                 await self._settle(self._pending[0])
             left = end - loop.time()
-            if self._queue or self.closed or not await self._wait(max(left, 0)):
+            if self._queue or self.closed or not await self._ready.wait(max(left, 0)):
                 break
         return self._take()
 

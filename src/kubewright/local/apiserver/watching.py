@@ -12,6 +12,7 @@ from kubewright.api.errors import APIError
 from kubewright.api.resource import Object
 from kubewright.local.apiserver.exchange import encode_json
 from kubewright.local.apiserver.kind import ServedKind
+from kubewright.local.apiserver.reader_signal import ReaderSignal
 from kubewright.local.apiserver.selectors import FieldSelector, LabelSelector
 from kubewright.local.apiserver.storage import ObjectStorage, decode_json, with_revision
 from kubewright.local.store import Change, Item, Version, VersionedStore
@@ -183,7 +184,7 @@ class Watcher:
         self._limit = limit
         self._queue: deque[bytes] = deque()
         self._size = 0
-        self._ready = asyncio.Event()
+        self._ready = ReaderSignal()
         self._begun = False
         self.closed = False
 
@@ -229,21 +230,15 @@ class Watcher:
         self.closed = True
         self._ready.set()
 
+    def end(self) -> None:
+        """Let nothing run for a watch that nobody reads any more."""
+        self._ready.cancel()
+
     async def read(self, timeout: float) -> bytes:
         """Wait for frames and return all of them; empty after `timeout` seconds without any."""
-        if not self._queue and not self.closed and not await self._wait(timeout):
+        if not self._queue and not self.closed and not await self._ready.wait(timeout):
             return b""
         return self._take()
-
-    async def _wait(self, timeout: float) -> bool:
-        """Wait until there is something to read; tell whether it came in time."""
-        self._ready.clear()
-        try:
-            async with asyncio.timeout(timeout):
-                await self._ready.wait()
-        except TimeoutError:
-            return False
-        return True
 
     def _take(self) -> bytes:
         frames = b"".join(self._queue)
@@ -294,6 +289,7 @@ class WatchHub:
     def remove(self, watcher: Watcher) -> None:
         """Forget a watcher; one that is gone already is no error."""
         watchers = self._watchers.get(watcher.storage.prefix, [])
+        watcher.end()
         if watcher in watchers:
             watchers.remove(watcher)
 

@@ -21,12 +21,14 @@ _RULES = [
     ),
     (rf"{_DAY}, \d\d {_MONTH} {_YEAR} {_CLOCK} [+-]\d{{4}}", "<time>"),
     (rf"{_DAY} {_MONTH} [ \d]\d {_CLOCK} {_YEAR}", "<time>"),
+    (rf"^[IWE]\d{{4}} {_CLOCK}.* reflector\.go:\d+\].*\n", ""),  # how a watch of the client ended
     (rf"([IWEF])\d{{4}} {_CLOCK}\.\d+ +\d+ (\S+?):\d+\]", r"\1 \2]"),
     (r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", "<uid>"),
     (r"eyJ[\w-]+\.[\w-]+\.[\w-]+", "<token>"),
     (r"LS0tLS1CRUdJTi[\w+/=]+", "<pem>"),
     (r"-----BEGIN [A-Z ]+-----[^-]+-----END [A-Z ]+-----", "<pem>"),
     (r"\b((?:release|ca\.crt|tls\.crt|tls\.key):\s+)\d+ bytes", r"\1<size> bytes"),
+    (r"(modifiedAt=)\d+", r"\1<time>"),
     (r"(resourceVersion\"?[:=] ?\"?)\d+", r"\1<version>"),
     (r"(Resource Version:\s+)\d+", r"\1<version>"),
     (r"\b10\.96\.(?!0\.1\b)\d+\.\d+", "<cluster-ip>"),
@@ -39,6 +41,7 @@ _RULES = [
     (r"\S*kubectl-edit-\d+\.yaml", "<edited>"),
     (rf"(?<=  ){_AGE} \(x\d+ over {_AGE}\)", "<age>"),
     (rf"(?:(?<=  )|^){_AGE}(?=\s|$)", "<age>"),
+    (rf"(?<=[-=])(?=\w*\d)[{_GENERATED}]{{8,10}}(?!\w)", "<hash>"),
     (rf"(?<=-)[{_GENERATED}]{{5}}(?![\w])", "<generated>"),
 ]
 _COMPILED = [(re.compile(pattern, re.MULTILINE), name) for pattern, name in _RULES]

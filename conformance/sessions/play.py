@@ -54,6 +54,7 @@ class Stage(msgspec.Struct, frozen=True):
             "LANG": "C.UTF-8",
             "KUBECONFIG": str(self.kubeconfig),
             "KUBECACHEDIR": f"{home}/cache",
+            "HELM_MAX_HISTORY": "30",
         }
 
 

@@ -18,7 +18,7 @@ from conformance.sessions.normal_form import normalize
         ("uid: 0a1b2c3d-0000-4000-8000-000000000000", "uid: <uid>"),
         ("NodePort:  <unset>  31234/TCP", "NodePort:  <unset>  <node-port>/TCP"),
         ("IP:  10.96.14.3", "IP:  <cluster-ip>"),
-        ("pod/web-6b7f9c8d5b-x2k4z  1/1", "pod/web-6b7f9c8d5b-<generated>  1/1"),
+        ("pod/web-6b7f9c8d5b-x2k4z  1/1", "pod/web-<hash>-<generated>  1/1"),
         ("E1128 10:05:03.123456   1234 memcache.go:265] no", "E memcache.go] no"),
     ],
 )

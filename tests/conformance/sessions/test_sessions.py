@@ -25,7 +25,7 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Answer]]:
     return {play.name: each for play, each in zip(_PLAYS, answers, strict=True)}
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("play", _PLAYS, ids=lambda play: play.name)
 def test_a_binary_prints_what_it_prints_on_the_real_server(
     play: Play, played: dict[str, list[Answer]]

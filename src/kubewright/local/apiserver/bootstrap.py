@@ -1,4 +1,7 @@
-"""What a cluster has from its first moment: namespaces, and the Service of the API itself."""
+"""What a cluster has from its first moment.
+
+These are namespaces, the Service of the API itself, and the two highest PriorityClasses.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,20 @@ from kubewright.local.apiserver.server import APIServer
 
 NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 SERVICE_IP = "10.96.0.1"
+_PRIORITY_CLASSES = (
+    (
+        "system-cluster-critical",
+        2000000000,
+        "Used for system critical pods that must run in the cluster, "
+         "but can be moved to another node if necessary.",
+    ),
+    (
+        "system-node-critical",
+        2000001000,
+        "Used for system critical pods that must not be moved from their current node.",
+    ),
+)
+_SCHEDULING = "scheduling.k8s.io"
 _RBAC = "rbac.authorization.k8s.io"
 _USER_AGENT = "kube-apiserver/kubewright"
 
@@ -21,6 +38,10 @@ async def ensure_first_objects(server: APIServer) -> None:
             await _create(server, "/api/v1/namespaces", _namespace(namespace))
     if server.store.get("/registry/core/services/default/kubernetes") is None:
         await _create(server, "/api/v1/namespaces/default/services", _kubernetes_service())
+    for name, value, description in _PRIORITY_CLASSES:
+        if server.store.get(f"/registry/{_SCHEDULING}/priorityclasses/{name}") is None:
+            obj = _priority_class(name, value, description)
+            await _create(server, f"/apis/{_SCHEDULING}/v1/priorityclasses", obj)
 
 
 async def ensure_roles(server: APIServer) -> None:
@@ -35,6 +56,16 @@ async def ensure_roles(server: APIServer) -> None:
 
 def _namespace(name: str) -> Object:
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+
+
+def _priority_class(name: str, value: int, description: str) -> Object:
+    return {
+        "apiVersion": f"{_SCHEDULING}/v1",
+        "kind": "PriorityClass",
+        "metadata": {"name": name},
+        "value": value,
+        "description": description,
+    }
 
 
 def _kubernetes_service() -> Object:

@@ -124,10 +124,25 @@ def _collect(roots: list[str], own: dict[str, Object]) -> Object:
         if schema is None:
             if name not in published:
                 continue
-            schema = published[name]
+            schema = _keep_descriptions(published[name])
         found[name] = schema
         waiting += _references(schema)
     return dict(sorted(found.items()))
+
+
+def _keep_descriptions(schema: Object) -> Object:
+    """Put references that have a description into an allOf: a $ref hides what is beside it."""
+    properties = schema.get("properties") or {}
+    if not any("$ref" in child and "description" in child for child in properties.values()):
+        return schema
+    return schema | {"properties": {key: _wrap(child) for key, child in properties.items()}}
+
+
+def _wrap(schema: Object) -> Object:
+    if "$ref" not in schema or "description" not in schema:
+        return schema
+    beside = {key: value for key, value in schema.items() if key != "$ref"}
+    return {"allOf": [{"$ref": schema["$ref"]}], **beside}
 
 
 def _references(value: Any) -> Iterator[str]:

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
+import msgspec
 from msgspec.structs import replace
 
 from kubewright.api.errors import APIError, InternalError, KubewrightError
@@ -230,7 +231,7 @@ class APIServer:
         if root == "openapi":
             return self._openapi.answer(request, segments) or page_not_found()
         if segments == ["version"]:
-            body = encode_json(build_version())
+            body = msgspec.json.format(encode_json(build_version()), indent=2)
             return represent(request, negotiate(request.header("accept")), 200, body)
         if segments == ["metrics"]:
             return self.metrics.render(

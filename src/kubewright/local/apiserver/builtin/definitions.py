@@ -1,7 +1,8 @@
 """The OpenAPI definitions of the built-in kinds, loaded when they are first asked for.
 
-The data comes from `tools/builtin_schemas.py`. The structure is small and loads in milliseconds;
-the descriptions, which only `kubectl explain` and the published document need, load on their own.
+The data comes from `tools/builtin_schemas.py` and `tools/published_enums.py`. The structure is
+small and loads in milliseconds; descriptions and enums, which only `kubectl explain` and the
+published document need, load on their own: no enum decides what an object may hold.
 """
 
 from __future__ import annotations
@@ -34,8 +35,25 @@ def _descriptions() -> dict[str, dict[str, str]]:
     return msgspec.json.decode(text, type=dict[str, dict[str, str]])
 
 
+class PublishedEnum(msgspec.Struct, frozen=True):
+    """What an enum adds to a property: the choices, and a text with their meanings.
+
+    `place` says whose choices they are: the property's own where it is empty, or its items'.
+    """
+
+    place: str
+    enum: list[str]
+    text: str
+
+
+@cache
+def _enums() -> dict[str, dict[str, PublishedEnum]]:
+    text = gzip.decompress((_DATA / "enums.json.gz").read_bytes())
+    return msgspec.json.decode(text, type=dict[str, dict[str, PublishedEnum]])
+
+
 class Definitions(Mapping[str, Object]):
-    """All definitions by name, with their descriptions; each is put together when it is read."""
+    """All definitions by name, with descriptions and enums, put together when one is read."""
 
     def __getitem__(self, name: str) -> Object:
         structure = structures()[name]
@@ -43,8 +61,9 @@ class Definitions(Mapping[str, Object]):
         result: Object = {"description": texts[""]} if "" in texts else {}
         result |= structure
         if properties := structure.get("properties"):
+            enums = _enums().get(name, {})
             result["properties"] = {
-                key: {"description": texts[key], **child} if key in texts else child
+                key: _describe(child, texts.get(key, ""), enums.get(key))
                 for key, child in properties.items()
             }
         return result
@@ -54,6 +73,15 @@ class Definitions(Mapping[str, Object]):
 
     def __len__(self) -> int:
         return len(structures())
+
+
+def _describe(schema: Object, text: str, enum: PublishedEnum | None) -> Object:
+    if enum is not None:
+        text += enum.text
+        choices = {"enum": enum.enum}
+        place = {enum.place: schema[enum.place] | choices} if enum.place else choices
+        schema = schema | place
+    return {"description": text, **schema} if text else schema
 
 
 def definitions() -> Mapping[str, Object]:

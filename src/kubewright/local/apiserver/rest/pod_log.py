@@ -4,12 +4,7 @@ from __future__ import annotations
 
 import re
 
-from kubewright.api.errors import (
-    BadRequest,
-    Cause,
-    InternalError,
-    Invalid,
-)
+from kubewright.api.errors import APIError, BadRequest, Cause, Invalid, NotFound
 from kubewright.api.resource import Object
 from kubewright.local.apiserver.exchange import Answer, Response
 from kubewright.local.apiserver.node_proxy import NodeAddress, NodeProxy
@@ -90,14 +85,16 @@ def find_address(call: Call, node: str) -> NodeAddress:
     """Return where the node's own API is.
 
     Raises:
-        InternalError: the node is gone or has told no address.
+        NotFound: the node is gone.
+        APIError: it has told no address.
     """
     stored = call.backend.storage_of("", "v1", "nodes").read("", node)
-    address = NodeAddress.of(stored.object()) if stored else None
+    if stored is None:
+        raise NotFound.of("", "nodes", node)
+    found = stored.object()
+    address = NodeAddress.of(found)
     if address is None:
-        raise InternalError(
-            f'Internal error occurred: nodes "{node}" not found'
-            if stored is None
-            else f"Internal error occurred: no preferred addresses found for node {node}"
-        )
+        told = (found.get("status") or {}).get("addresses") or ()
+        known = " ".join(f"{{{each['type']} {each['address']}}}" for each in told)
+        raise APIError(f"no preferred addresses found; known addresses: [{known}]", None)
     return address

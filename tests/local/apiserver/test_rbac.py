@@ -107,6 +107,16 @@ async def test_rules_reviews_tell_what_is_held(guarded: Caller) -> None:
     assert rule("list") in reply.body["status"]["resourceRules"]
 
 
+async def test_rules_reviews_tell_an_administrator_what_bindings_say(guarded: Caller) -> None:
+    path = "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews"
+    status = (await guarded("POST", path, {"spec": {"namespace": "default"}})).body["status"]
+
+    everything = {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}
+    assert status["resourceRules"].count(everything) == 1
+    urls = [url for rule in status["nonResourceRules"] for url in rule["nonResourceURLs"]]
+    assert {"*", "/healthz", "/openapi/*"} <= set(urls)
+
+
 async def test_nobody_grants_more_than_he_holds(guarded: Caller) -> None:
     roles = {
         "apiGroups": ["rbac.authorization.k8s.io"],

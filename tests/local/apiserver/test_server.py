@@ -21,6 +21,56 @@ async def test_first_objects_are_there(call: Caller) -> None:
     assert names == ["default", "kube-node-lease", "kube-public", "kube-system"]
     service = await call("GET", "/api/v1/namespaces/default/services/kubernetes")
     assert service.body["spec"]["clusterIP"] == "10.96.0.1"
+    classes = await call("GET", "/apis/scheduling.k8s.io/v1/priorityclasses")
+    assert {item["metadata"]["name"]: item["value"] for item in classes.body["items"]} == {
+        "system-cluster-critical": 2000000000,
+        "system-node-critical": 2000001000,
+    }
+
+
+async def test_the_log_of_a_pod_needs_a_node_with_an_address(call: Caller) -> None:
+    spec = {"nodeName": "worker", "containers": [{"name": "main", "image": "nginx"}]}
+    account = {"metadata": {"name": "default"}}
+    await call("POST", "/api/v1/namespaces/default/serviceaccounts", account)
+    pods = "/api/v1/namespaces/default/pods"
+    assert (await call("POST", pods, {"metadata": {"name": "a"}, "spec": spec})).status == 201
+
+    lost = await call("GET", f"{pods}/a/log")
+    addresses = [{"type": "ExternalIP", "address": "192.0.2.1"}]
+    node = {"metadata": {"name": "worker"}, "status": {"addresses": addresses}}
+    assert (await call("POST", "/api/v1/nodes", node)).status == 201
+    mute = await call("GET", f"{pods}/a/log")
+
+    assert (lost.status, lost.body["message"]) == (404, 'nodes "worker" not found')
+    known = "no preferred addresses found; known addresses: [{ExternalIP 192.0.2.1}]"
+    assert (mute.status, mute.body["message"]) == (500, known)
+    assert "reason" not in mute.body
+
+
+async def test_a_default_storage_class_is_marked_in_tables(call: Caller) -> None:
+    path = "/apis/storage.k8s.io/v1/storageclasses"
+    for name, default in (("fast", "true"), ("slow", "false")):
+        annotations = {"storageclass.kubernetes.io/is-default-class": default}
+        body = {"metadata": {"name": name, "annotations": annotations}, "provisioner": "a.com/b"}
+        assert (await call("POST", path, body)).status == 201
+
+    table = await call("GET", path, accept="application/json;as=Table;v=v1;g=meta.k8s.io")
+
+    assert [row["cells"][0] for row in table.body["rows"]] == ["fast (default)", "slow"]
+
+
+async def test_published_schemas_keep_enums_and_what_stands_beside_a_reference(
+    call: Caller,
+) -> None:
+    schemas = (await call("GET", "/openapi/v3/apis/apps/v1")).body["components"]["schemas"]
+
+    strategy = schemas["io.k8s.api.apps.v1.DeploymentStrategy"]["properties"]["type"]
+    assert strategy["enum"] == ["Recreate", "RollingUpdate"]
+    assert '\n - `"Recreate"` Kill all existing pods' in strategy["description"]
+    template = schemas["io.k8s.api.core.v1.Container"]["properties"]["securityContext"]
+    assert template["description"]
+    reference = "#/components/schemas/io.k8s.api.core.v1.SecurityContext"
+    assert template["allOf"] == [{"$ref": reference}]
 
 
 async def test_anonymous_sees_health_and_nothing_else(call: Caller) -> None:

@@ -13,18 +13,14 @@ from kubewright.local.apiserver.server import APIServer
 
 NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 SERVICE_IP = "10.96.0.1"
+_CLUSTER_CRITICAL = (
+    "Used for system critical pods that must run in the cluster, but can be moved to another node "
+    "if necessary."
+)
+_NODE_CRITICAL = "Used for system critical pods that must not be moved from their current node."
 _PRIORITY_CLASSES = (
-    (
-        "system-cluster-critical",
-        2000000000,
-        "Used for system critical pods that must run in the cluster, "
-         "but can be moved to another node if necessary.",
-    ),
-    (
-        "system-node-critical",
-        2000001000,
-        "Used for system critical pods that must not be moved from their current node.",
-    ),
+    ("system-cluster-critical", 2000000000, _CLUSTER_CRITICAL),
+    ("system-node-critical", 2000001000, _NODE_CRITICAL),
 )
 _SCHEDULING = "scheduling.k8s.io"
 _RBAC = "rbac.authorization.k8s.io"

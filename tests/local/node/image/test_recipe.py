@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from kubewright.api.errors import ConfigurationError
 from kubewright.local.node.image.recipe import find_recipe, load_recipes, parse_recipe
 from kubewright.local.node.image.reference import parse_reference
+from kubewright.local.node.image.store import build_image
 
 
 def test_finds_the_recipe_of_an_image_by_any_of_its_names() -> None:
@@ -14,13 +17,24 @@ def test_finds_the_recipe_of_an_image_by_any_of_its_names() -> None:
         assert recipe.name == "memcached"
 
 
+def test_an_image_of_another_distribution_is_told_from_the_one_that_serves_it() -> None:
+    reference = parse_reference("ubuntu:latest")
+    recipe = find_recipe(reference)
+    assert recipe is not None
+    image = build_image(recipe, reference, "12.4+deb12u9", Path("/store"), from_host=True)
+    assert image.note == (
+        'recipe debian serves Debian\'s 12.4 for image "docker.io/library/ubuntu:latest"'
+    )
+
+
 def test_other_registries_are_other_images() -> None:
     assert find_recipe(parse_reference("example.com/library/memcached:1.6")) is None
 
 
 def test_users_that_recipes_name_are_in_them() -> None:
     for recipe in load_recipes():
-        assert not recipe.user or recipe.user in {user.name for user in recipe.users}
+        name = recipe.user.partition(":")[0]
+        assert not name or name.isdigit() or name in {user.name for user in recipe.users}
 
 
 @pytest.mark.parametrize(

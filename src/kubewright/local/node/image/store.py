@@ -161,7 +161,11 @@ def build_image(
     upstream = upstream_version(version)
     asked = reference.tag
     fits = asked == "latest" or upstream == asked or upstream.startswith(f"{asked}.")
-    note = "" if fits else f'recipe {recipe.name} serves Debian\'s {upstream} for tag "{asked}"'
+    named = reference.path.rpartition("/")[2] == recipe.name
+    asked_for = f'tag "{asked}"' if named else f'image "{reference}"'
+    note = (
+        "" if named and fits else f"recipe {recipe.name} serves Debian's {upstream} for {asked_for}"
+    )
     return Image(
         name=str(reference),
         image_id=f"deb://{recipe.packages[0]}@{version}",

@@ -8,8 +8,10 @@ from kubewright.api.errors import BadRequest, NotImplementedByServer
 from kubewright.api.resource import Object
 from kubewright.local.apiserver.rest.pod_connect import (
     EXEC_PROTOCOLS,
+    FORWARD_PROTOCOLS,
     choose_container,
     choose_protocol,
+    parse_ports,
 )
 from kubewright.local.apiserver.upgrade import relay
 
@@ -79,6 +81,18 @@ def test_says_which_containers_there_are() -> None:
 def test_the_first_protocol_of_the_client_that_is_known_wins() -> None:
     offered = "v9.channel.k8s.io, v4.channel.k8s.io, v5.channel.k8s.io"
     assert choose_protocol("websocket", offered, EXEC_PROTOCOLS) == "v4.channel.k8s.io"
+
+
+def test_ports_are_forwarded_to_clients_that_know_no_spdy_or_name_no_protocol() -> None:
+    offered = "v5.channel.k8s.io,v4.channel.k8s.io"
+    assert choose_protocol("websocket", offered, FORWARD_PROTOCOLS) == "v4.channel.k8s.io"
+    assert choose_protocol("websocket", "", FORWARD_PROTOCOLS) == ""
+
+
+def test_ports_repeat_or_are_separated_by_commas() -> None:
+    assert parse_ports(["80,81", "82"]) == ["80", "81", "82"]
+    with pytest.raises(BadRequest, match="invalid syntax"):
+        parse_ports(["80,http"])
 
 
 def test_refuses_other_upgrades() -> None:

@@ -97,7 +97,7 @@ class HTTPNodeProxy:
     async def connect(
         self, address: NodeAddress, path: str, query: Sequence[tuple[str, str]], protocol: str
     ) -> MessageSocket:
-        """Open a WebSocket to the node that speaks a sub-protocol.
+        """Open a WebSocket to the node that speaks a sub-protocol; "" names none.
 
         Raises:
             InternalError: the node cannot be reached.
@@ -110,7 +110,10 @@ class HTTPNodeProxy:
         url = f"https://{address.host}:{address.port}{path}"
         try:
             socket = await self._open().ws_connect(
-                url, params=list(query), protocols=[protocol], max_msg_size=MAX_MESSAGE
+                url,
+                params=list(query),
+                protocols=[protocol] if protocol else [],
+                max_msg_size=MAX_MESSAGE,
             )
         except aiohttp.WSServerHandshakeError as error:
             text = f"unable to upgrade connection: {_refusal(error)}"

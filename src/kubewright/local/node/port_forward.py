@@ -118,28 +118,38 @@ class PortForwardSession:
                 reason = dial_error(self._address, forward.port, error)
                 failure = f"error forwarding port {forward.port} to pod {self._pod}: {reason}"
             else:
-                await self._copy(forward, connection)
+                await copy_connection(
+                    connection,
+                    forward.incoming,
+                    lambda part: self._send(StreamData(forward.data, part)),
+                )
             await self._send(StreamData(forward.error, failure.encode(), finished=True))
             await self._send(StreamData(forward.data, b"", finished=True))
         finally:
             self._by_data.pop(forward.data, None)
 
-    async def _copy(self, forward: Forward, connection: socket.socket) -> None:
-        reader, writer = await asyncio.open_connection(sock=connection)
-        uploading = asyncio.create_task(_upload(forward.incoming, writer))
-        try:
-            with contextlib.suppress(ConnectionError):
-                while part := await reader.read(PART):
-                    await self._send(StreamData(forward.data, part))
-        finally:
-            uploading.cancel()
-            await asyncio.gather(uploading, return_exceptions=True)
-            writer.close()
-
     async def _send(self, frame: Frame) -> None:
         # To a client that is gone nothing is to be said; `run` sees it and ends what goes on.
         with contextlib.suppress(ConnectionError):
             await self._socket.send_bytes(self._framer.encode(frame))
+
+
+async def copy_connection(
+    connection: socket.socket,
+    incoming: asyncio.Queue[bytes | None],
+    send: Callable[[bytes], Awaitable[None]],
+) -> None:
+    """Copy both ways until the pod ends the connection; None in `incoming` ends what goes in."""
+    reader, writer = await asyncio.open_connection(sock=connection)
+    uploading = asyncio.create_task(_upload(incoming, writer))
+    try:
+        with contextlib.suppress(ConnectionError):
+            while part := await reader.read(PART):
+                await send(part)
+    finally:
+        uploading.cancel()
+        await asyncio.gather(uploading, return_exceptions=True)
+        writer.close()
 
 
 async def _upload(incoming: asyncio.Queue[bytes | None], writer: asyncio.StreamWriter) -> None:

@@ -1,7 +1,7 @@
 """The endpoint's streams into pods (the kubelet's /exec and /portForward), over WebSockets.
 
 GET /exec/NAMESPACE/POD/CONTAINER    ?command=…&input&output&error&tty
-GET /portForward/NAMESPACE/POD
+GET /portForward/NAMESPACE/POD          ?port=…, of clients that use numbered channels
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ from typing import Protocol
 from aiohttp import web
 
 from kubewright.api.resource import NamespacedName
-from kubewright.local.node import exec_channels, port_forward
+from kubewright.local.node import exec_channels, port_channels, port_forward
 from kubewright.local.node.exec_session import ExecSession
+from kubewright.local.node.port_channels import PortChannelSession
 from kubewright.local.node.port_forward import PortForwardSession
 from kubewright.local.node.runtime import PodRuntime, RunningContainer
 from kubewright.local.node.stream_refused import StreamRefused
@@ -51,13 +52,22 @@ class StreamServer:
 
     async def _forward(self, request: web.Request) -> web.StreamResponse:
         names = request.match_info
+        offered = request.headers.get("Sec-WebSocket-Protocol", "")
         try:
             address = self._node.find_address(NamespacedName(names["namespace"], names["pod"]))
-            socket = await _upgrade(request, port_forward.PROTOCOLS)
+            if any(protocol in offered for protocol in port_forward.PROTOCOLS):
+                socket = await _upgrade(request, port_forward.PROTOCOLS)
+                ports = []
+            else:
+                ports = port_channels.parse_ports(request.query.getall("port", []))
+                socket = await _upgrade(request, port_channels.PROTOCOLS, required=bool(offered))
         except StreamRefused as error:
             return refuse(error)
-        connect = self._node.runtime.connect
-        await PortForwardSession(socket, names["pod"], address, connect).run()
+        arguments = (socket, names["pod"], address, self._node.runtime.connect)
+        if ports:
+            await PortChannelSession(*arguments, ports).run()
+        else:
+            await PortForwardSession(*arguments).run()
         return socket
 
     async def _execute(self, request: web.Request) -> web.StreamResponse:
@@ -75,7 +85,9 @@ class StreamServer:
         return socket
 
 
-async def _upgrade(request: web.Request, protocols: tuple[str, ...]) -> web.WebSocketResponse:
+async def _upgrade(
+    request: web.Request, protocols: tuple[str, ...], *, required: bool = True
+) -> web.WebSocketResponse:
     socket = web.WebSocketResponse(
         protocols=protocols, max_msg_size=MAX_MESSAGE, compress=False, heartbeat=None
     )
@@ -84,7 +96,7 @@ async def _upgrade(request: web.Request, protocols: tuple[str, ...]) -> web.WebS
             400, f"this node streams over WebSocket only: upgrade with {', '.join(protocols)}"
         )
     await socket.prepare(request)
-    if socket.ws_protocol is None:
+    if socket.ws_protocol is None and required:
         await socket.close()
     return socket
 

@@ -14,7 +14,8 @@ from kubewright.local.apiserver.rest.routes import Handler
 from kubewright.local.apiserver.upgrade import UpgradeResponse
 
 EXEC_PROTOCOLS = ("v5.channel.k8s.io", "v4.channel.k8s.io")
-FORWARD_PROTOCOLS = ("SPDY/3.1+portforward.k8s.io",)
+# A client that names no sub-protocol speaks that of numbered channels.
+FORWARD_PROTOCOLS = ("SPDY/3.1+portforward.k8s.io", "v4.channel.k8s.io", "channel.k8s.io", "")
 # The API's names of the options and the kubelet's.
 _STREAMS = {"stdin": "input", "stdout": "output", "stderr": "error", "tty": "tty"}
 _DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container"
@@ -40,7 +41,8 @@ def build_forward_handler(proxy: NodeProxy) -> Handler:
     async def forward(call: Call) -> Answer:
         pod = (await call.read()).object()
         path = f"/portForward/{call.namespace}/{call.name}"
-        return await _connect(call, proxy, pod, path, [], FORWARD_PROTOCOLS)
+        query = [("port", port) for port in parse_ports(call.request.query.get("ports") or ())]
+        return await _connect(call, proxy, pod, path, query, FORWARD_PROTOCOLS)
 
     return forward
 
@@ -71,6 +73,22 @@ async def _connect(
     )
     upstream = await proxy.connect(find_address(call, node), path, query, protocol)
     return UpgradeResponse(protocol, upstream)
+
+
+def parse_ports(values: Sequence[str]) -> list[str]:
+    """Parse the parameter `ports`, which may repeat and whose values are separated by commas.
+
+    Raises:
+        BadRequest: a value is no port.
+    """
+    ports = [port for value in values for port in value.split(",")]
+    for port in ports:
+        if not port.isdecimal() or int(port) >= 1 << 16:
+            problem = "value out of range" if port.isdecimal() else "invalid syntax"
+            raise BadRequest(
+                f'cannot convert to []int32: strconv.ParseUint: parsing "{port}": {problem}', None
+            )
+    return ports
 
 
 def choose_container(pod: Object, wanted: str) -> str:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from pathlib import Path
 
 import pytest
@@ -16,9 +17,11 @@ from tests.local.node.waiting import (
 
 from kubewright.api.builtin import EVENT, LEASE, NODE, POD
 from kubewright.api.conditions import is_condition_true
+from kubewright.api.resource import Object
 from kubewright.client.client import Client
 from kubewright.local.node import RuntimeLost, SimulatedRuntime
 from kubewright.local.node.pod_worker import PodWorker
+from kubewright.local.node.status_publisher import StatusPublisher
 
 
 async def test_registers_and_renews_its_lease(client: Client, start_node: StartNode) -> None:
@@ -62,6 +65,30 @@ async def test_deleted_pod_ends_and_is_removed(client: Client, start_node: Start
     events = await client.list(EVENT, namespace="ns")
     assert "Stopping container c" in {event.get("note") for event in events.items}
     assert running.node.pods() == []
+
+
+async def test_the_last_that_is_seen_of_a_deleted_pod_is_how_it_ended(
+    client: Client, start_node: StartNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = StatusPublisher.publish
+
+    async def write_slowly(publisher: StatusPublisher, status: Object) -> bool:
+        taken = await write(publisher, status)
+        await asyncio.sleep(0.3)  # the container ends while a status is written
+        return taken
+
+    monkeypatch.setattr(StatusPublisher, "publish", write_slowly)
+    await start_node(SimulatedRuntime())
+    await create_pod(client, "p")
+    pod = await wait_for(client, "p", is_ready)
+    version = pod["metadata"]["resourceVersion"]
+    async with client.watch(POD, namespace="ns", resource_version=version) as events:
+        await client.delete(POD, "p", namespace="ns")
+        last = await anext(event async for event in events if event.type == "DELETED")
+    ended = json.loads(last.raw)
+    assert ended["status"]["phase"] == "Succeeded"
+    assert not is_ready(ended)
+    assert "terminated" in container_state(ended)
 
 
 async def test_pod_held_by_a_finalizer_reports_its_end(

@@ -175,10 +175,12 @@ class PodWorker:
             return False
         for step in plan_pod(self.pod, self.records, ending=self.is_ending or self._is_over):
             self._begin(step)
-        if self._is_idle and (self.is_ending or self._is_over):
+        # Asked before publishing: what ends while a status is written has its own to be written.
+        is_idle, is_ending = self._is_idle, self.is_ending
+        if is_idle and (is_ending or self._is_over):
             await self._release_sandbox()
         await self._publish()
-        return self._is_idle and self.is_ending and await self._delete()
+        return is_idle and is_ending and await self._delete()
 
     def _check_deadline(self) -> None:
         limit = self.pod["spec"].get("activeDeadlineSeconds")

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
 import ssl
 from pathlib import Path
@@ -168,6 +169,23 @@ async def test_the_listener_serves_https_and_watches(tmp_path: Path) -> None:
             # Nothing tells when the server has seen the end of the connection.
             while len(hub) == watching:  # noqa: ASYNC110  there is no event to wait for
                 await asyncio.sleep(0.01)
+
+
+async def test_the_listener_packs_large_answers_for_those_who_take_gzip(tmp_path: Path) -> None:
+    async with serve(ServerOptions(folder=tmp_path)) as running:
+        host, port = running.url.removeprefix("https://").split(":")
+        context = ssl.create_default_context(cadata=running.ca)
+        reader, writer = await asyncio.open_connection(host, int(port), ssl=context)
+        head = f"Host: x\r\nAuthorization: Bearer {running.token}\r\nAccept-Encoding: gzip\r\n"
+        for path, packed in (("/openapi/v3/api/v1", True), ("/version", False)):
+            writer.write(f"GET {path} HTTP/1.1\r\n{head}\r\n".encode())
+            answer = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
+            assert ("content-encoding: gzip" in answer) == packed
+            length = int(answer.split("content-length: ")[1].split("\r\n")[0])
+            body = await reader.readexactly(length)
+            assert json.loads(gzip.decompress(body) if packed else body)
+        writer.close()
+        await writer.wait_closed()
 
 
 async def _skip_answer(reader: asyncio.StreamReader) -> None:

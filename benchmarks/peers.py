@@ -42,21 +42,30 @@ def build_go(name: str, folder: str) -> Path:
     return binary
 
 
-def build_kopf() -> Path:
-    """Install kopf into an environment of its own."""
-    environment = CACHE / "kopf"
-    if not (environment / "bin" / "kopf").exists():
-        subprocess.run([sys.executable, "-m", "venv", str(environment)], check=True)
-        pip = [str(environment / "bin" / "pip"), "install", "--quiet", "-r"]
-        subprocess.run([*pip, str(PEERS / "kopf" / "requirements.txt")], check=True)
-    return environment / "bin" / "kopf"
+def install(name: str, *what: str) -> Path:
+    """Install into an environment of its own, as an image has it; return its folder of programs.
+
+    The one of the developers has some ninety distributions, and pydantic reads each at a start.
+    """
+    programs = CACHE / name / "bin"
+    if not (programs / "pip").exists():
+        subprocess.run([sys.executable, "-m", "venv", str(CACHE / name)], check=True)
+    subprocess.run([str(programs / "pip"), "install", "--quiet", *what], check=True)
+    return programs
+
+
+def install_kubewright() -> Path:
+    """Install this repository as it is now."""
+    root = str(HERE.parent)
+    install("kubewright", "--constraint", f"{root}/constraints.txt", f"{root}[fast]")
+    return install("kubewright", "--force-reinstall", "--no-deps", root)
 
 
 def build_operators(wanted: Sequence[str]) -> dict[str, str]:
     """Return the command of each operator, built where it must be."""
     commands: dict[str, Callable[[], str]] = {
         "kubewright": lambda: (
-            f"{sys.executable} -m kubewright.cli.main run {HERE / 'widget_operator.py'}"
+            f"{install_kubewright() / 'kubewright'} run {HERE / 'widget_operator.py'}"
         ),
         "controller-runtime": lambda: str(build_go("cr-operator", "controller-runtime")),
         # As client-go's documentation recommends: by managedFields, so that what is no longer
@@ -65,7 +74,8 @@ def build_operators(wanted: Sequence[str]) -> dict[str, str]:
             f"{build_go('cr-operator', 'controller-runtime')} -suppress extract"
         ),
         "kopf": lambda: (
-            f"{build_kopf()} run -A --standalone --quiet {PEERS / 'kopf' / 'widget_operator.py'}"
+            f"{install('kopf', '-r', str(PEERS / 'kopf' / 'requirements.txt')) / 'kopf'} "
+            f"run -A --standalone --quiet {PEERS / 'kopf' / 'widget_operator.py'}"
         ),
     }
     return {name: command() for name, command in commands.items() if name in wanted}

@@ -34,19 +34,50 @@ _SCHEMA = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaPr
 _EMPTY: tuple[Any, ...] = ("", 0, None)
 
 
+_GO_KINDS = {
+    bool: "bool",
+    int: "int64",
+    float: "float64",
+    str: "string",
+    list: "slice",
+    dict: "map",
+}
+_SCALAR_KINDS = {
+    "string": "string",
+    "bool": "bool",
+    "int32": "int32",
+    "int64": "int64",
+    "byte": "uint8",
+    "double": "float64",
+}
+
+
+class WrongType(BadRequest):
+    """A value has a type that the kind cannot decode.
+
+    `conversion` is what upstream says of it where it does not decode a text but converts maps, as
+    it does after a strategic merge (`runtime.DefaultUnstructuredConverter`).
+    """
+
+    def __init__(self, message: str, conversion: str) -> None:
+        super().__init__(message, None)
+        self.conversion = conversion
+
+
 def decode(obj: Object, definition: str, gvk: GroupVersionKind) -> Decoded:
     """Decode an object of a kind; `obj` is not changed.
 
     Raises:
-        BadRequest: a value has a type that the kind cannot decode.
+        WrongType: a value has a type that the kind cannot decode.
     """
     unknown: list[str] = []
     try:
         result = _Decoder(unknown).struct(struct_of(definition), obj, (), "")
     except _Mismatch as error:
         kind, version = gvk.kind, gvk.version
-        raise BadRequest(
-            f'{kind} in version "{version}" cannot be handled as a {kind}: {error}', None
+        raise WrongType(
+            f'{kind} in version "{version}" cannot be handled as a {kind}: {error}',
+            error.conversion or str(error),
         ) from error
     return Decoded(result, tuple(unknown))
 
@@ -83,7 +114,11 @@ _ZEROS: dict[str, Any] = {
 
 
 class _Mismatch(ValueError):
-    """A value that Go cannot decode."""
+    """A value that Go cannot decode, and what a conversion says of it where that differs."""
+
+    def __init__(self, message: str, conversion: str = "") -> None:
+        super().__init__(message)
+        self.conversion = conversion
 
 
 class _Decoder:
@@ -101,7 +136,7 @@ class _Decoder:
         indexes, as unknown fields are told; `owner` is the struct that holds the value.
         """
         if not isinstance(value, dict):
-            raise _mismatch(value, owner, path, shape.go_type)
+            raise _mismatch(value, owner, path, shape)
         result: Object = {}
         fields = shape.fields
         for key, item in value.items():
@@ -134,7 +169,7 @@ class _Decoder:
         self, shape: MapShape, value: Any, path: tuple[str, ...], where: str, owner: str
     ) -> Object:
         if not isinstance(value, dict):
-            raise _mismatch(value, owner, path, shape.go_type)
+            raise _mismatch(value, owner, path, shape)
         values = shape.values
         return {
             key: _zero(values)
@@ -147,7 +182,7 @@ class _Decoder:
         self, shape: ListShape, value: Any, path: tuple[str, ...], where: str, owner: str
     ) -> list[Any]:
         if not isinstance(value, list):
-            raise _mismatch(value, owner, path, shape.go_type)
+            raise _mismatch(value, owner, path, shape)
         items = shape.items
         return [
             _zero(items)
@@ -167,7 +202,7 @@ class _Decoder:
             return value
         if code == "schemaorstrings" and isinstance(value, list):
             return self._list(ListShape(Shape("string", "string")), value, path, where, owner)
-        raise _mismatch(value, owner, path, schema.go_type)
+        raise _mismatch(value, owner, path, schema)
 
 
 _SCHEMA_CODES = frozenset({"schemas", "schemaorbool", "schemaorstrings"})
@@ -184,14 +219,30 @@ def _is_left_out(field: Field, value: Any) -> bool:
     return value in _EMPTY and field.type not in ("intorstring", "quantity", "raw", "json")
 
 
-def _mismatch(value: Any, owner: str, path: tuple[str, ...], go_type: str) -> _Mismatch:
+def _mismatch(value: Any, owner: str, path: tuple[str, ...], shape: Shape) -> _Mismatch:
+    go_type = shape.go_type
     found = _describe(value, go_type)
-    if not path:
-        return _Mismatch(f"json: cannot unmarshal {found} into Go value of type {go_type}")
-    place = f"{owner}.{'.'.join(path)}"
+    place = f"struct field {owner}.{'.'.join(path)} of type" if path else "value of type"
     return _Mismatch(
-        f"json: cannot unmarshal {found} into Go struct field {place} of type {go_type}"
+        f"json: cannot unmarshal {found} into Go {place} {go_type}", _conversion(value, shape)
     )
+
+
+def _conversion(value: Any, shape: Shape) -> str:
+    """Say why a value cannot be converted; Go would make a text of an integer, and must not."""
+    found = _GO_KINDS[type(value)]
+    if isinstance(shape, StructShape):
+        return f"cannot restore struct from: {found}"
+    if isinstance(shape, ListShape | MapShape):
+        kind = "slice" if isinstance(shape, ListShape) else "map"
+        return f"cannot restore {kind} from {found}"
+    target = _SCALAR_KINDS.get(shape.code)
+    if target is None:
+        return ""
+    is_number = found in ("int64", "float64")
+    if (is_number and target not in ("string", "bool")) or (found, target) == ("int64", "string"):
+        return f"cannot convert {found} to {shape.go_type}"
+    return f"unrecognized type: {target}"
 
 
 def _describe(value: Any, go_type: str) -> str:
@@ -209,33 +260,33 @@ def _describe(value: Any, go_type: str) -> str:
 
 def _string(value: Any, shape: Shape, path: tuple[str, ...], owner: str) -> str:
     if not isinstance(value, str):
-        raise _mismatch(value, owner, path, shape.go_type)
+        raise _mismatch(value, owner, path, shape)
     return value
 
 
 def _bool(value: Any, shape: Shape, path: tuple[str, ...], owner: str) -> bool:
     if not isinstance(value, bool):
-        raise _mismatch(value, owner, path, shape.go_type)
+        raise _mismatch(value, owner, path, shape)
     return value
 
 
 def _integer(value: Any, shape: Shape, path: tuple[str, ...], owner: str) -> int:
     low, high = _INT_RANGES[shape.code]
     if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-        raise _mismatch(value, owner, path, shape.go_type)
+        raise _mismatch(value, owner, path, shape)
     return value
 
 
 def _double(value: Any, shape: Shape, path: tuple[str, ...], owner: str) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise _mismatch(value, owner, path, shape.go_type)
+        raise _mismatch(value, owner, path, shape)
     return value
 
 
 def _text_with(read: Callable[[str], str]) -> Callable[[Any, Shape, tuple[str, ...], str], str]:
     def decode_text(value: Any, shape: Shape, path: tuple[str, ...], owner: str) -> str:
         if not isinstance(value, str):
-            raise _mismatch(value, owner, path, shape.go_type)
+            raise _mismatch(value, owner, path, shape)
         try:
             return read(value)
         except ValueError as error:

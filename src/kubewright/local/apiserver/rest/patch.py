@@ -15,6 +15,7 @@ from kubewright.local.apiserver.bodies import (
     parse_apply,
     parse_json,
 )
+from kubewright.local.apiserver.builtin.codec import WrongType
 from kubewright.local.apiserver.exchange import Response
 from kubewright.local.apiserver.field_management import apply
 from kubewright.local.apiserver.negotiation import unsupported
@@ -30,6 +31,7 @@ from kubewright.local.apiserver.rest.decode import (
     unknown_fields,
 )
 from kubewright.local.apiserver.rest.update import Change, change_object
+from kubewright.local.apiserver.schema.json_value import format_go
 
 JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
@@ -172,40 +174,51 @@ def decode_patched(call: Call, options: WriteOptions, value: Any, body: Body) ->
         Invalid: the result has wrong types, or unknown fields under Strict.
     """
     if not isinstance(value, dict):
-        raise _refused(value, "json: cannot unmarshal into an object")
+        raise _refused(call, value, body, "json: cannot unmarshal into an object")
     strategy = call.kind.strategy
     try:
         decoded = strategy.decode(value)
     except BadRequest as error:
-        _, _, problem = error.message.partition(" cannot be handled as a ")
-        _, _, problem = problem.partition(": ")
-        raise _refused(value, problem or error.message) from None
+        raise _refused(call, value, body, _wrong_type(call, error)) from None
     unknown = unknown_fields(decoded.unknown)
     if options.field_validation == FieldValidation.STRICT and (unknown or body.duplicates):
         problems = ", ".join([*body.duplicates, *unknown])
-        raise _refused(value, f"strict decoding error: {problems}")
+        raise _refused(call, value, body, f"strict decoding error: {problems}")
     if options.field_validation == FieldValidation.WARN:
         for warning in (*body.duplicates, *unknown):
             if warning not in call.request.warnings:
                 call.request.warnings.append(warning)
     obj = decoded.obj
-    _check_kind(call, value)
+    _check_kind(call, value, body)
     keep_manager_reset(obj, value)
     strategy.default(obj)
     return obj
 
 
-def _check_kind(call: Call, value: Object) -> None:
+def _check_kind(call: Call, value: Object, body: Body) -> None:
     """Refuse a patch that makes a built-in object one of another kind or version."""
     resource = call.kind.resource
     if call.kind.is_custom:
         return
     found = (value.get("apiVersion"), value.get("kind"))
     if found != (resource.api_version, resource.kind):
-        raise _refused(value, f"unable to convert to {resource.api_version}, {resource.kind}")
+        problem = f"unable to convert to {resource.api_version}, {resource.kind}"
+        raise _refused(call, value, body, problem)
 
 
-def _refused(value: Any, problem: str) -> Invalid:
-    shown = json.dumps(value, separators=(",", ":"), ensure_ascii=False, default=str)
+def _wrong_type(call: Call, error: BadRequest) -> str:
+    if isinstance(error, WrongType) and patch_type(call) == STRATEGIC_PATCH:
+        return error.conversion
+    _, _, problem = error.message.partition(" cannot be handled as a ")
+    _, _, problem = problem.partition(": ")
+    return problem or error.message
+
+
+def _refused(call: Call, value: Any, body: Body, problem: str) -> Invalid:
+    """Refuse a patch: a strategic one is shown as it was sent, others by what they make."""
+    if patch_type(call) == STRATEGIC_PATCH:
+        shown = format_go(body.value)
+    else:
+        shown = json.dumps(value, separators=(",", ":"), ensure_ascii=False, default=str)
     message = f"Invalid value: {json.dumps(shown, ensure_ascii=False)}: {problem}"
     return Invalid.of("", "", "", [Cause("FieldValueInvalid", message, "patch")])

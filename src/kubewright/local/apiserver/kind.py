@@ -76,6 +76,10 @@ class Strategy(Protocol):
         """Fill in defaults, in place."""
         ...
 
+    def settle(self, obj: Object) -> None:
+        """Make a decoded object one that can be stored: an empty list may not outlive a write."""
+        ...
+
     def prepare_for_create(self, obj: Object) -> None:
         """Drop what a client may not set at creation, fill in what the server assigns."""
         ...

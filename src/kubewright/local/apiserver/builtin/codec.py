@@ -31,6 +31,14 @@ from kubewright.local.apiserver.kind import Decoded
 
 _INT_RANGES = {"int32": (-(2**31), 2**31 - 1), "int64": (-(2**63), 2**63 - 1), "byte": (0, 255)}
 _SCHEMA = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps"
+# Lists that Go writes also when they are empty. In the store an empty one is none, but the manager
+# that creates it owns it, and a refusal shows it.
+KEPT_LISTS = {
+    "Role": ("rules",),
+    "ClusterRole": ("rules",),
+    "EndpointSlice": ("endpoints", "ports"),
+    "CustomResourceDefinitionSpec": ("versions",),
+}
 _EMPTY: tuple[Any, ...] = ("", 0, None)
 
 
@@ -146,7 +154,7 @@ class _Decoder:
             elif item is not None:
                 inner = f"{where}.{key}" if where else key
                 decoded = self.value(field.shape, item, (*path, key), inner, shape.name)
-                if not _is_left_out(field, decoded):
+                if not _is_left_out(field, decoded) or key in KEPT_LISTS.get(shape.name, ()):
                     result[key] = decoded
         for field in shape.always:
             if result.get(field.name) is None:

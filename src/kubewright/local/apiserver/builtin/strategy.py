@@ -12,6 +12,7 @@ from typing import Any
 from kubewright.api.errors import Cause
 from kubewright.api.resource import Object, Resource
 from kubewright.local.apiserver.builtin import codec
+from kubewright.local.apiserver.builtin.codec import KEPT_LISTS
 from kubewright.local.apiserver.builtin.defaults import apply_defaults
 from kubewright.local.apiserver.builtin.rules import Rules
 from kubewright.local.apiserver.builtin.table import AGE, NAME, format_age
@@ -124,6 +125,12 @@ class BuiltinStrategy:
         """Fill in defaults, in place."""
         apply_defaults(obj, self._definition)
         self.rules.default(obj)
+
+    def settle(self, obj: Object) -> None:
+        """See `kind.Strategy`."""
+        for field in KEPT_LISTS.get(self._resource.kind, ()):
+            if obj.get(field) == []:
+                obj[field] = None
 
     def prepare_for_create(self, obj: Object) -> None:
         """Drop the status, then apply the kind's own rule."""

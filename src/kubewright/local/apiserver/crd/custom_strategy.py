@@ -118,6 +118,9 @@ class CustomStrategy:
         """Fill in the schema's defaults and drop nulls that it does not allow, in place."""
         self.schema.default(obj)
 
+    def settle(self, obj: Object) -> None:
+        """Change nothing: what was decoded can be stored."""
+
     def prepare_for_create(self, obj: Object) -> None:
         """Drop the status where it is a subresource; a default of the schema takes its place.
 

@@ -76,6 +76,9 @@ class CRDStrategy:
         """Fill in names and the conversion strategy, in place."""
         default_definition(obj)
 
+    def settle(self, obj: Object) -> None:
+        """Change nothing: what was decoded can be stored."""
+
     def prepare_for_create(self, obj: Object) -> None:
         """Start with an empty status that knows only the storage version."""
         obj["status"] = {"conditions": None, "acceptedNames": {"plural": "", "kind": ""}}

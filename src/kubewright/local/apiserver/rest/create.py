@@ -85,6 +85,7 @@ async def _create_once(call: Call, options: WriteOptions, obj: Object, *, tracke
     await call.admission.validate(attributes)
     if metadata.get("resourceVersion"):
         raise APIError("resourceVersion should not be set on objects to be created", None)
+    strategy.settle(obj)
     return await _store(call, options, obj, name)
 
 

@@ -113,6 +113,7 @@ async def _change_once(call: Call, change: Change, current: Stored) -> bytes:
     if change.uid and change.uid != old["metadata"].get("uid"):
         raise call.conflict(_uid_problem(call, change.uid, old["metadata"].get("uid", "")))
     new = _copy(await change.transform(current.object()))
+    strategy.settle(new)
     merge_owners(call, new)
     _restore_metadata(new, old)
     if not change.tracked:

@@ -9,7 +9,12 @@ from urllib.parse import urlsplit
 
 from kubewright.api.errors import Cause
 from kubewright.api.resource import Object
-from kubewright.local.apiserver.builtin.checks import check_choice, check_present, check_selector
+from kubewright.local.apiserver.builtin.checks import (
+    check_choice,
+    check_present,
+    check_qualified,
+    check_selector,
+)
 from kubewright.local.apiserver.builtin.rules import Rules, Table
 from kubewright.local.apiserver.builtin.table import AGE, UNSET, column, format_age
 from kubewright.local.apiserver.field_error import (
@@ -78,6 +83,8 @@ def _validate_webhook(hook: Object, field: str) -> list[Cause]:
         if text := condition.get("expression"):
             causes += match_condition.validate_condition(text, f"{place}.expression")
         causes += check_present(condition, "name", place)
+        if name := condition.get("name"):
+            causes += check_qualified(name, f"{place}.name")
     return causes
 
 
@@ -98,7 +105,11 @@ def _validate_versions(hook: Object, field: str) -> list[Cause]:
         return [required(field, "must specify one of v1, v1beta1")]
     if not {"v1", "v1beta1"} & set(versions):
         return [invalid(field, versions, "must include at least one of v1, v1beta1")]
-    return []
+    return [
+        invalid(f"{field}[{index}]", version, "duplicate version")
+        for index, version in enumerate(versions)
+        if version in versions[:index]
+    ]
 
 
 def _validate_rule(rule: Object, field: str) -> list[Cause]:
@@ -128,6 +139,9 @@ def _check_resources(resources: list[str], field: str) -> list[Cause]:
         return [required(field)]
     if len(resources) > 1 and "*/*" in resources:
         detail = "if '*/*' is present, must not specify other resources"
+        return [invalid(field, resources, detail)]
+    if "*" in resources and any("/" not in name and name != "*" for name in resources):
+        detail = "if '*' is present, must not specify other resources without subresources"
         return [invalid(field, resources, detail)]
     return [
         required(f"{field}[{index}]") for index, resource in enumerate(resources) if not resource

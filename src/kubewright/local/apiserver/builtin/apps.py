@@ -23,6 +23,7 @@ from kubewright.local.apiserver.builtin.checks import (
     scaled,
     selects,
 )
+from kubewright.local.apiserver.builtin.core_storage import validate_claim_spec
 from kubewright.local.apiserver.builtin.internal_form import show_internal
 from kubewright.local.apiserver.builtin.pods import validate_pod_spec, validate_pod_template
 from kubewright.local.apiserver.builtin.rules import Rules, Table
@@ -65,7 +66,7 @@ def _check_workload_selector(spec: Object, kind: str) -> list[Cause]:
     return causes
 
 
-def _validate_workload_template(spec: Object) -> list[Cause]:
+def _validate_workload_template(spec: Object, kind: str = "ReplicaSet") -> list[Cause]:
     template, selector = spec.get("template") or {}, spec.get("selector")
     if selector is not None and check_selector(selector, "spec.selector"):
         return [invalid("spec.selector", selector, "invalid label selector")]
@@ -74,8 +75,8 @@ def _validate_workload_template(spec: Object) -> list[Cause]:
         labels = (template.get("metadata") or {}).get("labels")
         mismatch = [invalid("spec.template.metadata.labels", labels, MISMATCH)]
         causes = mismatch + validate_pod_template(template, "spec.template")
-        return causes + validate_endless(template, "spec.template")
-    return validate_template(template, selector, "spec.template")
+        return causes + validate_endless(template, "spec.template", kind)
+    return validate_template(template, selector, "spec.template", kind)
 
 
 def _validate_deployment(obj: Object) -> list[Cause]:
@@ -103,7 +104,7 @@ def _validate_deployment_strategy(strategy: Object) -> list[Cause]:
         detail = "may not be specified when strategy `type` is 'Recreate'"
         return [forbidden(f"{field}.rollingUpdate", detail)]
     if kind != "RollingUpdate":
-        shown = {"Type": kind, "RollingUpdate": update}
+        shown = show_internal(strategy, "DeploymentStrategy")
         return [not_supported(field, shown, ("Recreate", "RollingUpdate"))]
     update = update or {}
     place = f"{field}.rollingUpdate"
@@ -187,7 +188,7 @@ def _replica_set_cells(obj: Object, now: datetime) -> list[Any]:
 def _validate_daemon_set(obj: Object) -> list[Cause]:
     spec = obj["spec"]
     causes = _check_workload_selector(spec, "daemonset")
-    causes += _validate_workload_template(spec)
+    causes += _validate_workload_template(spec, "DaemonSet")
     causes += check_numbers(spec, ("minReadySeconds",), "spec")
     causes += _validate_daemon_strategy(spec.get("updateStrategy") or {})
     return causes + check_numbers(spec, ("revisionHistoryLimit",), "spec")
@@ -250,6 +251,11 @@ def _validate_stateful_set(obj: Object) -> list[Cause]:
         causes.append(invalid("spec.podManagementPolicy", policy, detail))
     causes += _validate_stateful_strategy(spec.get("updateStrategy") or {})
     causes += _validate_retention(spec.get("persistentVolumeClaimRetentionPolicy") or {})
+    if "resourceVersion" not in obj["metadata"]:
+        # What was stored once is not judged again.
+        for index, claim in enumerate(spec.get("volumeClaimTemplates") or ()):
+            place = f"spec.volumeClaimTemplates[{index}].spec"
+            causes += validate_claim_spec(claim.get("spec") or {}, place)
     causes += check_numbers(spec, ("replicas", "minReadySeconds"), "spec")
     causes += check_numbers(spec.get("ordinals") or {}, ("start",), "spec.ordinals")
     if name := spec.get("serviceName"):
@@ -290,7 +296,8 @@ def _validate_stateful_strategy(strategy: Object) -> list[Cause]:
         if update is None:
             return []
         detail = "only allowed for updateStrategy 'RollingUpdate'"
-        return [invalid(f"{field}.rollingUpdate", update, detail)]
+        shown = show_internal(update, "StatefulSetUpdate")
+        return [invalid(f"{field}.rollingUpdate", shown, detail)]
     if kind != "RollingUpdate":
         shown = {"Type": kind, "RollingUpdate": update}
         return [invalid(field, shown, "must be 'RollingUpdate' or 'OnDelete'")]

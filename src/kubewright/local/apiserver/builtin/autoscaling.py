@@ -11,6 +11,11 @@ from kubewright.api.resource import Object
 from kubewright.local.apiserver.builtin.autoscaler_conversion import to_autoscaler_v2
 from kubewright.local.apiserver.builtin.checks import with_faults
 from kubewright.local.apiserver.builtin.rules import Rules, Table
+from kubewright.local.apiserver.builtin.scaling_rules import (
+    validate_behavior,
+    validate_identifier,
+    validate_metric_target,
+)
 from kubewright.local.apiserver.builtin.table import (
     AGE,
     NONE,
@@ -31,6 +36,9 @@ _METRICS = {
 }
 _MISSING = "must populate information for the given metric source"
 _NO_TARGET = "must set either a target raw value or a target utilization"
+_NOTHING_WAKES = (
+    "must specify at least one Object or External metric to support scaling to zero replicas"
+)
 _MOST = 2
 
 
@@ -39,8 +47,8 @@ def _validate(obj: Object) -> list[Cause]:
     low, high = spec.get("minReplicas"), spec.get("maxReplicas") or 0
     causes: list[Cause] = []
     late: list[Cause] = []
-    if low is not None and low < 1:
-        late.append(invalid("spec.minReplicas", low, "must be greater than or equal to 1"))
+    if low is not None and low < 0:
+        late.append(invalid("spec.minReplicas", low, "must be greater than or equal to 0"))
     if high == 0:
         late.append(required("spec.maxReplicas"))
     elif high < 0:
@@ -51,11 +59,10 @@ def _validate(obj: Object) -> list[Cause]:
     causes += _validate_target(spec.get("scaleTargetRef") or {}, "spec.scaleTargetRef")
     for index, metric in enumerate(spec.get("metrics") or ()):
         causes += _validate_metric(metric, f"spec.metrics[{index}]")
-    for key, rules in (spec.get("behavior") or {}).items():
-        window = rules.get("stabilizationWindowSeconds")
-        if window is not None and window < 0:
-            field = f"spec.behavior.{key}.stabilizationWindowSeconds"
-            causes.append(invalid(field, window, "must be greater than or equal to zero"))
+    kinds = {metric.get("type") for metric in spec.get("metrics") or ()}
+    if low == 0 and not kinds & {"Object", "External"}:
+        causes.append(forbidden("spec.metrics", _NOTHING_WAKES))
+    causes += validate_behavior(spec.get("behavior") or {}, "spec.behavior")
     return causes + late
 
 
@@ -84,6 +91,8 @@ def _validate_metric(metric: Object, field: str) -> list[Cause]:
     causes: list[Cause] = []
     if resource := metric.get("resource"):
         causes += _validate_resource(resource, f"{field}.resource")
+    if pods := metric.get("pods"):
+        causes += _validate_pods(pods, f"{field}.pods")
     if wanted not in metric:
         causes.append(required(f"{field}.{wanted}", _MISSING))
     causes += [
@@ -99,8 +108,19 @@ def _validate_resource(resource: Object, field: str) -> list[Cause]:
         [] if resource.get("name") else [required(f"{field}.name", "must specify a resource name")]
     )
     target = resource.get("target") or {}
+    causes += validate_metric_target(target, f"{field}.target")
     if target.get("averageUtilization") is None and target.get("averageValue") is None:
         causes.append(required(f"{field}.target.averageUtilization", _NO_TARGET))
+    return causes
+
+
+def _validate_pods(pods: Object, field: str) -> list[Cause]:
+    target = pods.get("target") or {}
+    causes = validate_identifier(pods.get("metric") or {}, f"{field}.metric")
+    causes += validate_metric_target(target, f"{field}.target")
+    if target.get("averageValue") is None:
+        detail = "must specify a positive target averageValue"
+        causes.append(required(f"{field}.target.averageValue", detail))
     return causes
 
 

@@ -18,6 +18,8 @@ from kubewright.local.apiserver.builtin.checks import (
     check_selector,
     selects,
 )
+from kubewright.local.apiserver.builtin.internal_form import show_internal
+from kubewright.local.apiserver.builtin.pod_failure_policy import validate_pod_failure_policy
 from kubewright.local.apiserver.builtin.pods import validate_pod_template
 from kubewright.local.apiserver.builtin.rules import Rules, Table, text_at
 from kubewright.local.apiserver.builtin.schedule import find_schedule_fault
@@ -84,12 +86,17 @@ def validate_job_spec(spec: Object, field: str) -> list[Cause]:
     mode = spec.get("completionMode") or "NonIndexed"
     if mode not in ("NonIndexed", "Indexed"):
         causes.append(not_supported(f"{field}.completionMode", mode, ("NonIndexed", "Indexed")))
+    causes += validate_pod_failure_policy(spec, f"{field}.podFailurePolicy")
+    limit = spec.get("maxFailedIndexes")
+    if mode == "Indexed" and limit is not None and limit > (spec.get("completions") or 0):
+        detail = "must be less than or equal to completions"
+        causes.append(invalid(f"{field}.maxFailedIndexes", limit, detail))
     if mode == "Indexed" and spec.get("completions") is None:
         detail = f"when completion mode is {mode}"
         causes.append(required(f"{field}.completions", detail))
     if mode != "Indexed":
         causes += [
-            invalid(f"{field}.{key}", spec[key], "requires indexed completion mode")
+            invalid(f"{field}.{key}", _shown(key, spec[key]), "requires indexed completion mode")
             for key in _INDEXED_ONLY
             if spec.get(key) is not None
         ]
@@ -99,6 +106,10 @@ def validate_job_spec(spec: Object, field: str) -> list[Cause]:
     template = spec.get("template") or {}
     causes += validate_pod_template(template, f"{field}.template")
     return causes + _validate_restart_policy(spec, template, f"{field}.template.spec.restartPolicy")
+
+
+def _shown(key: str, value: Any) -> Any:
+    return show_internal(value, "SuccessPolicy") if key == "successPolicy" else value
 
 
 def _validate_restart_policy(spec: Object, template: Object, field: str) -> list[Cause]:
@@ -124,7 +135,7 @@ def _validate_job(obj: Object) -> list[Cause]:
         causes += check_selector(selector, "spec.selector")
     if not spec.get("manualSelector") and not obj["metadata"].get("resourceVersion"):
         causes += _check_generated(selector or {}, obj["metadata"].get("uid") or "")
-    if not selects(selector or {}, labels or {}):
+    if selector is None or not selects(selector, labels or {}):
         causes.append(invalid("spec.template.metadata.labels", labels, MISMATCH))
     return causes
 

@@ -23,6 +23,7 @@ from kubewright.local.apiserver.field_error import duplicate, forbidden, invalid
 from kubewright.local.apiserver.formats import check_cidr, check_ip, check_port_number
 from kubewright.local.apiserver.objectmeta import dns_label, validate_labels
 
+_DISTRIBUTIONS = ("PreferClose", "PreferSameZone", "PreferSameNode")
 _TYPES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
 _PROTOCOLS = ("SCTP", "TCP", "UDP")
 _AFFINITIES = ("ClientIP", "None")
@@ -168,7 +169,7 @@ def _validate_type(spec: Object) -> list[Cause]:
     causes += [
         forbidden(f"spec.{key}", "may not be set for ExternalName services")
         for key in ("clusterIPs", "ipFamilies", "ipFamilyPolicy")
-        if spec.get(key)
+        if spec.get(key) or (key == "clusterIPs" and spec.get("clusterIP"))
     ]
     name = (spec.get("externalName") or "").removesuffix(".")
     if not name:
@@ -320,7 +321,9 @@ def _validate_policies(spec: Object) -> list[Cause]:
         )
         causes.append(invalid("spec.healthCheckNodePort", health, detail))
     internal = spec.get("internalTrafficPolicy")
-    return causes + check_choice(internal, _POLICIES, "spec.internalTrafficPolicy")
+    causes += check_choice(internal, _POLICIES, "spec.internalTrafficPolicy")
+    distribution = spec.get("trafficDistribution")
+    return causes + check_choice(distribution, _DISTRIBUTIONS, "spec.trafficDistribution")
 
 
 def _validate_update(service: Object, old: Object) -> list[Cause]:

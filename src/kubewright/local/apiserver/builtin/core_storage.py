@@ -76,11 +76,14 @@ def _validate_volume(obj: Object) -> list[Cause]:
     if not capacity:
         causes.append(required("spec.capacity"))
     if set(capacity) != {"storage"}:
-        shown = capacity or None
+        shown = dict(sorted(capacity.items())) or None
         causes.append(not_supported("spec.capacity", shown, ("storage",)))
     for name, amount in capacity.items():
+        whole, place = int(Quantity(amount).value), f"spec.capacity[{name}]"
+        if whole < 0:
+            causes.append(invalid(place, whole, "must be a valid resource quantity"))
         if Quantity(amount).value <= 0:
-            causes.append(invalid(f"spec.capacity[{name}]", amount, "must be greater than zero"))
+            causes.append(invalid(place, amount, "must be greater than zero"))
     policy = spec.get("persistentVolumeReclaimPolicy")
     causes += check_choice(policy, _RECLAIM, "spec.persistentVolumeReclaimPolicy")
     causes += _validate_volume_source(spec)

@@ -9,25 +9,39 @@ from typing import Any
 
 from kubewright.api.errors import Cause
 from kubewright.api.resource import Object
-from kubewright.local.apiserver.builtin.checks import check_label, check_unique
+from kubewright.local.apiserver.builtin.checks import (
+    check_choice,
+    check_label,
+    check_qualified,
+    with_faults,
+)
+from kubewright.local.apiserver.builtin.core_services import check_endpoint_address
 from kubewright.local.apiserver.builtin.rules import Rules, Table
 from kubewright.local.apiserver.builtin.table import AGE, UNSET, column, format_age
-from kubewright.local.apiserver.field_error import invalid, not_supported, required
+from kubewright.local.apiserver.field_error import duplicate, invalid, not_supported, required
+from kubewright.local.apiserver.formats import check_label_value
 from kubewright.local.apiserver.objectmeta import IMMUTABLE
 
 _TYPES = ("FQDN", "IPv4", "IPv6")
+_PROTOCOLS = ("SCTP", "TCP", "UDP")
 _MOST = 3
 
 
 def _validate(obj: Object) -> list[Cause]:
     kind = obj.get("addressType") or ""
     ports = obj.get("ports") or []
-    causes = check_unique(
-        [port.get("name") or "" for port in ports], lambda index: f"ports[{index}].name"
-    )
+    causes: list[Cause] = []
+    names: set[str] = set()
     for index, port in enumerate(ports):
-        if name := port.get("name"):
+        name = port.get("name") or ""
+        if name:
             causes += check_label(name, f"ports[{index}].name")
+        if name in names:
+            causes.append(duplicate(f"ports[{index}].name", name))
+        names.add(name)
+        causes += check_choice(port.get("protocol"), _PROTOCOLS, f"ports[{index}].protocol")
+        if name := port.get("appProtocol"):
+            causes += check_qualified(name, f"ports[{index}].appProtocol")
     if not kind:
         causes.append(required("addressType"))
     elif kind not in _TYPES:
@@ -44,8 +58,14 @@ def _validate_endpoint(endpoint: Object, kind: str, field: str) -> list[Cause]:
     if not addresses:
         return [required(f"{field}.addresses")]
     causes: list[Cause] = []
-    for address in addresses if kind in ("IPv4", "IPv6") else ():
+    for index, address in enumerate(addresses if kind in ("IPv4", "IPv6") else ()):
         causes += _check_family(address, kind, f"{field}.addresses")
+        causes += check_endpoint_address(address, f"{field}.addresses[{index}]")
+    if endpoint.get("hostname") is not None:
+        causes += check_label(endpoint["hostname"], f"{field}.hostname")
+    for index, zone in enumerate((endpoint.get("hints") or {}).get("forZones") or ()):
+        place, name = f"{field}.hints.forZones[{index}].name", zone.get("name") or ""
+        causes += with_faults(place, name, check_label_value(name))
     return causes
 
 

@@ -9,8 +9,9 @@ from typing import Any
 
 from kubewright.api.resource import Object
 
-# The fields of a type in Go's order; one that begins with a dot is an empty text when it is not
-# set, and a name after a colon is the type of the field.
+# The fields of a type in Go's order. Not set, one that begins with a dot is an empty text, one with
+# a mark is zero. A name after a colon is the type of the field; it ends with a mark where the field
+# is always there, and with a star where it is that of the items of a list.
 _TYPES = {
     "SecurityContext": (
         "capabilities:Capabilities privileged seLinuxOptions:SELinuxOptions "
@@ -26,6 +27,11 @@ _TYPES = {
         "dataSource dataSourceRef volumeAttributesClassName"
     ),
     "Resources": "limits requests",
+    "SuccessPolicy": "rules:SuccessRule*",
+    "SuccessRule": "succeededIndexes succeededCount",
+    "DeploymentStrategy": ".type rollingUpdate:RollingUpdate",
+    "RollingUpdate": "maxUnavailable maxSurge",
+    "StatefulSetUpdate": "!partition maxUnavailable",
     "ClaimStatus": (
         ".phase accessModes capacity conditions allocatedResources allocatedResourceStatuses "
         "currentVolumeAttributesClassName modifyVolumeStatus healthStatus"
@@ -55,16 +61,17 @@ def show_internal(value: Object, kind: str) -> Object:
     shown: Object = {}
     for field in _TYPES[kind].split():
         name, _, inner = field.partition(":")
-        key = name.removeprefix(".")
+        key = name.lstrip(".!")
         shown[_NAMES.get(key, key[0].upper() + key[1:])] = _show_field(value, name, inner)
     return shown
 
 
 def _show_field(value: Object, name: str, inner: str) -> Any:
-    key = name.removeprefix(".")
-    found = value.get(key)
+    found = value.get(name.lstrip(".!"))
+    if inner.endswith("*"):
+        return [show_internal(item, inner[:-1]) for item in found or ()] if found else None
     if inner and (found is not None or inner.endswith("!")):
         return show_internal(found or {}, inner.removesuffix("!"))
     if found is None:
-        return "" if name.startswith(".") else None
+        return {".": "", "!": 0}.get(name[0])
     return found

@@ -12,6 +12,7 @@ from kubewright.api.resource import Object
 from kubewright.local.apiserver.builtin.checks import (
     check_choice,
     check_immutable,
+    check_label,
     check_port,
     check_present,
     check_selector,
@@ -30,7 +31,6 @@ from kubewright.local.apiserver.builtin.table import (
 from kubewright.local.apiserver.field_error import forbidden, invalid, not_supported, required
 from kubewright.local.apiserver.formats import (
     check_cidr,
-    check_dns_1035_label,
     check_port_name,
     check_port_number,
     check_wildcard_subdomain,
@@ -50,13 +50,15 @@ def _validate_ingress(obj: Object) -> list[Cause]:
     if not rules and backend is None:
         detail = "either `defaultBackend` or `rules` must be specified"
         causes.append(invalid("spec", None, detail))
-    for index, item in enumerate(spec.get("tls") or ()):
-        if name := item.get("secretName"):
-            causes += check_subdomain(name, f"spec.tls[{index}].secretName")
     for index, rule in enumerate(rules):
         causes += _validate_rule(rule, f"spec.rules[{index}]")
     if backend is not None:
         causes += _validate_backend(backend, "spec.defaultBackend")
+    for index, item in enumerate(spec.get("tls") or ()):
+        for position, host in enumerate(item.get("hosts") or ()):
+            causes += _check_name(host, f"spec.tls[{index}].hosts[{position}]")
+        if name := item.get("secretName"):
+            causes += check_subdomain(name, f"spec.tls[{index}].secretName")
     if name := spec.get("ingressClassName"):
         causes += check_subdomain(name, "spec.ingressClassName")
         annotation = (obj["metadata"].get("annotations") or {}).get(_CLASS)
@@ -79,13 +81,17 @@ def _validate_rule(rule: Object, field: str) -> list[Cause]:
     return causes
 
 
+def _check_name(host: str, field: str) -> list[Cause]:
+    if "*" in host:
+        return with_faults(field, host, check_wildcard_subdomain(host))
+    return check_subdomain(host, field)
+
+
 def _check_host(host: str, field: str) -> list[Cause]:
     try:
         ipaddress.ip_address(host)
     except ValueError:
-        if "*" in host:
-            return with_faults(field, host, check_wildcard_subdomain(host))
-        return check_subdomain(host, field)
+        return _check_name(host, field)
     return [invalid(field, host, "must be a DNS name, not an IP address")]
 
 
@@ -126,7 +132,7 @@ def _validate_backend(backend: Object, field: str) -> list[Cause]:
     causes = check_present(service, "name", f"{field}.service")
     name = service.get("name") or ""
     if name:
-        causes += with_faults(f"{field}.service.name", name, check_dns_1035_label(name))
+        causes += check_label(name, f"{field}.service.name")
     port = service.get("port") or {}
     number, port_name = port.get("number") or 0, port.get("name") or ""
     if number and port_name:
@@ -188,7 +194,7 @@ def _validate_peers(rule: Object, side: str, field: str) -> list[Cause]:
     causes: list[Cause] = []
     for index, port in enumerate(rule.get("ports") or ()):
         place = f"{field}.ports[{index}]"
-        causes += check_choice(port.get("protocol"), ("SCTP", "TCP", "UDP"), f"{place}.protocol")
+        causes += check_choice(port.get("protocol"), ("TCP", "UDP", "SCTP"), f"{place}.protocol")
         if port.get("port") is not None:
             causes += check_port(port["port"], f"{place}.port")
         causes += _check_end_port(port, f"{place}.endPort")
@@ -246,10 +252,15 @@ def _validate_class(obj: Object) -> list[Cause]:
     controller = obj["spec"].get("controller") or ""
     if not controller:
         return [required("spec.controller")]
+    causes: list[Cause] = []
     if "/" not in controller:
         detail = 'must be a domain-prefixed path (such as "acme.io/foo")'
-        return [invalid("spec.controller", controller, detail)]
-    return []
+        causes.append(invalid("spec.controller", controller, detail))
+    parameters = obj["spec"].get("parameters") or {}
+    if parameters.get("scope") == "Namespace" and not parameters.get("namespace"):
+        detail = "`parameters.scope` is set to 'Namespace'"
+        causes.append(required("spec.parameters.namespace", detail))
+    return causes
 
 
 def _validate_class_update(obj: Object, old: Object) -> list[Cause]:

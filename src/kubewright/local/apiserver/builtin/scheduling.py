@@ -9,9 +9,15 @@ from typing import Any
 from kubewright.api.errors import Cause
 from kubewright.api.resource import Object
 from kubewright.local.apiserver.builtin.checks import check_immutable, check_label
+from kubewright.local.apiserver.builtin.pods.resources import (
+    check_amount,
+    check_container_resource_name,
+)
+from kubewright.local.apiserver.builtin.pods.scheduling import validate_tolerations
 from kubewright.local.apiserver.builtin.rules import Rules, Table
 from kubewright.local.apiserver.builtin.table import AGE, column, format_age
 from kubewright.local.apiserver.field_error import forbidden, invalid, not_supported, required
+from kubewright.local.apiserver.objectmeta import validate_labels
 
 _SYSTEM = {"system-cluster-critical": 2000000000, "system-node-critical": 2000001000}
 _MOST = 1000000000
@@ -55,7 +61,15 @@ def _class_cells(obj: Object, now: datetime) -> list[Any]:
 
 def _validate_runtime_class(obj: Object) -> list[Cause]:
     handler = obj.get("handler") or ""
-    return check_label(handler, "handler") if handler else [required("handler")]
+    causes: list[Cause] = []
+    overhead = (obj.get("overhead") or {}).get("podFixed") or {}
+    for name, amount in sorted(overhead.items()):
+        field = f"overhead.limits[{name}]"
+        causes += check_container_resource_name(name, field) + check_amount(name, amount, field)
+    scheduling = obj.get("scheduling") or {}
+    causes += validate_labels(scheduling.get("nodeSelector"), "scheduling.nodeSelector")
+    causes += validate_tolerations(scheduling.get("tolerations") or [], "scheduling.tolerations")
+    return causes + (check_label(handler, "handler") if handler else [required("handler")])
 
 
 def _validate_runtime_class_update(obj: Object, old: Object) -> list[Cause]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from kubewright.api.errors import Cause
 from kubewright.api.resource import Object
-from kubewright.local.apiserver.builtin.checks import check_choice
+from kubewright.local.apiserver.builtin.checks import check_choice, check_qualified, check_unique
 from kubewright.local.apiserver.builtin.rules import Rules, Table
 from kubewright.local.apiserver.builtin.table import (
     AGE,
@@ -19,7 +19,7 @@ from kubewright.local.apiserver.builtin.table import (
     column,
     format_age,
 )
-from kubewright.local.apiserver.field_error import invalid, required
+from kubewright.local.apiserver.field_error import duplicate, invalid, required
 from kubewright.local.apiserver.kind import Column
 from kubewright.local.apiserver.objectmeta import IMMUTABLE
 
@@ -27,13 +27,46 @@ _DEFAULT_CLASS = (
     "storageclass.kubernetes.io/is-default-class",
     "storageclass.beta.kubernetes.io/is-default-class",
 )
+_GROUP_POLICIES = ("File", "None", "ReadWriteOnceWithFSType")
+_LIFECYCLES = ("Persistent", "Ephemeral")
 _BINDING = ("Immediate", "WaitForFirstConsumer")
 
 
+def _validate_driver(obj: Object) -> list[Cause]:
+    spec = obj.get("spec") or {}
+    causes = check_choice(spec.get("fsGroupPolicy"), _GROUP_POLICIES, "spec.fsGroupPolicy")
+    audiences = [request.get("audience") or "" for request in spec.get("tokenRequests") or ()]
+    causes += check_unique(audiences, lambda index: f"spec.tokenRequests[{index}].audience")
+    for mode in spec.get("volumeLifecycleModes") or ():
+        causes += check_choice(mode, _LIFECYCLES, "spec.volumeLifecycleModes", needed=True)
+    return causes
+
+
+def _validate_topology(terms: list[Object]) -> list[Cause]:
+    causes: list[Cause] = []
+    for position, term in enumerate(terms):
+        field = f"allowedTopologies[{position}].matchLabelExpressions"
+        seen: set[str] = set()
+        for index, wanted in enumerate(term.get("matchLabelExpressions") or ()):
+            place, values = f"{field}[{index}]", wanted.get("values") or []
+            if not values:
+                causes.append(required(f"{place}.values"))
+            causes += check_unique(values, f"{place}.values[{{}}]".format)
+            if wanted.get("key") in seen:
+                causes.append(duplicate(f"{place}.key", wanted["key"]))
+            seen.add(wanted.get("key") or "")
+    return causes
+
+
 def _validate_class(obj: Object) -> list[Cause]:
-    causes = check_choice(obj.get("reclaimPolicy"), ("Delete", "Retain"), "reclaimPolicy")
+    provisioner = (obj.get("provisioner") or "").lower()
+    causes = check_qualified(provisioner, "provisioner") if provisioner else []
+    if "" in (obj.get("parameters") or {}):
+        causes.append(invalid("parameters", "", "field can not be empty."))
+    causes += check_choice(obj.get("reclaimPolicy"), ("Delete", "Retain"), "reclaimPolicy")
     causes += check_choice(obj.get("volumeBindingMode"), _BINDING, "volumeBindingMode")
-    return causes if obj.get("provisioner") else [*causes, required("provisioner")]
+    causes += _validate_topology(obj.get("allowedTopologies") or [])
+    return causes if provisioner else [*causes, required("provisioner")]
 
 
 def _validate_class_update(obj: Object, old: Object) -> list[Cause]:
@@ -119,6 +152,7 @@ RULES: Mapping[str, Rules] = {
         ),
     ),
     "CSIDriver": Rules(
+        validate=_validate_driver,
         allow_unconditional_update=False,
         table=Table(
             (

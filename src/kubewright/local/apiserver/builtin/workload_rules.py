@@ -26,31 +26,38 @@ SELECTOR = column("Selector", wide=True)
 REPLICAS = (column("Desired", "integer"), column("Current", "integer"), column("Ready", "integer"))
 
 
-def validate_template(template: Object | None, selector: Object, field: str) -> list[Cause]:
-    """Return what is wrong with the template of a controller whose pods run for ever."""
+def validate_template(
+    template: Object | None, selector: Object, field: str, kind: str = "ReplicaSet"
+) -> list[Cause]:
+    """Return what is wrong with the template of a controller whose pods run for ever.
+
+    `kind` is the one that messages name, see `validate_endless`.
+    """
     template = template or {}
     labels = (template.get("metadata") or {}).get("labels")
     causes: list[Cause] = []
     if not _is_empty(selector) and not selects(selector, labels or {}):
         causes.append(invalid(f"{field}.metadata.labels", labels, MISMATCH))
     causes += validate_pod_template(template, field)
-    return causes + validate_endless(template, field)
+    return causes + validate_endless(template, field, kind)
 
 
 def _is_empty(selector: Object) -> bool:
     return not selector.get("matchLabels") and not selector.get("matchExpressions")
 
 
-def validate_endless(template: Object, field: str) -> list[Cause]:
-    """Refuse what makes no sense for pods that are always replaced."""
+def validate_endless(template: Object, field: str, kind: str = "ReplicaSet") -> list[Cause]:
+    """Refuse what makes no sense for pods that are always replaced.
+
+    `kind` is the one that messages name: most kinds say ReplicaSet.
+    """
     spec = template.get("spec") or {}
     policy = spec.get("restartPolicy")
     causes: list[Cause] = []
     if policy in ("OnFailure", "Never"):
         causes.append(not_supported(f"{field}.spec.restartPolicy", policy, ["Always"]))
     if spec.get("activeDeadlineSeconds") is not None:
-        # The kind is the one that the message of all of them names.
-        detail = "activeDeadlineSeconds in ReplicaSet is not Supported"
+        detail = f"activeDeadlineSeconds in {kind} is not Supported"
         causes.append(forbidden(f"{field}.spec.activeDeadlineSeconds", detail))
     return causes
 

@@ -212,7 +212,8 @@ def test_service_ports_of_several_need_names() -> None:
 
 def test_stateful_set_template_may_mount_claims() -> None:
     mounts = [{"name": "data", "mountPath": "/d"}]
-    claims = [{"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"]}}]
+    claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    claims = [{"metadata": {"name": "data"}, "spec": claim}]
     spec = deployment_spec(serviceName="s", volumeClaimTemplates=claims)
     spec["template"] = deepcopy(spec["template"])
     spec["template"]["spec"]["containers"] = [{**CONTAINER, "volumeMounts": mounts}]

@@ -41,7 +41,7 @@ _RULES = [
     (r"\S*kubectl-edit-\d+\.yaml", "<edited>"),
     (rf"(?<=  ){_AGE} \(x\d+ over {_AGE}\)", "<age>"),
     (rf"(?:(?<=  )|^){_AGE}(?=\s|$)", "<age>"),
-    (rf"(?<=[-=])(?=\w*\d)[{_GENERATED}]{{8,10}}(?!\w)", "<hash>"),
+    (rf"(?<=[-=])[{_GENERATED}]{{8,10}}(?!\w)", "<hash>"),
     (rf"(?<=-)[{_GENERATED}]{{5}}(?![\w])", "<generated>"),
 ]
 _COMPILED = [(re.compile(pattern, re.MULTILINE), name) for pattern, name in _RULES]

@@ -19,6 +19,7 @@ from conformance.sessions.normal_form import normalize
         ("NodePort:  <unset>  31234/TCP", "NodePort:  <unset>  <node-port>/TCP"),
         ("IP:  10.96.14.3", "IP:  <cluster-ip>"),
         ("pod/web-6b7f9c8d5b-x2k4z  1/1", "pod/web-<hash>-<generated>  1/1"),
+        ("pod-template-hash=wqzxrskhrz", "pod-template-hash=<hash>"),
         ("E1128 10:05:03.123456   1234 memcache.go:265] no", "E memcache.go] no"),
     ],
 )

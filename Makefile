@@ -11,7 +11,7 @@ PYTEST  := $(BIN)/pytest
 ON_REAL_SERVER := tests/testing tests/runtime tests/webhook tests/adversity
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo demo-record test lint types imports check recordings conformance bench generate clean
+.PHONY: help venv demo demo-record test lint types imports check recordings conformance suites bench generate clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -64,6 +64,10 @@ conformance: venv ## Run all that needs a cluster on the real Kubernetes (needs 
 	$(PYTEST) tests/acceptance --cluster real || failed=1; \
 	$(PYTEST) tests/acceptance --cluster mixed || failed=1; \
 	exit $$failed
+
+suites: venv ## Run test suites of kopf, lightkube, kr8s and the official client (needs the network)
+	@$(PYTHON) tools/system_packages.py --optional bubblewrap iproute2
+	@$(BIN)/python tools/foreign_suites.py $(SUITES)
 
 bench: venv ## Measure servers, operators and the cache beside their peers and print tables
 	@KUBEWRIGHT_SHARED=$(SHARED) $(BIN)/python benchmarks/first_light.py

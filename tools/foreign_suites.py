@@ -84,7 +84,7 @@ def ensure_environment(suite: Suite, folder: Path, sources: Mapping[str, str]) -
     for package in suite.patched:
         url = sources.get(package.name, package.url)
         url = url if "://" in url else f"file://{url}"
-        subprocess.run([*pip, f"{package.name} @ git+{url}@{package.commit}"], check=True)
+        subprocess.run([*pip, f"git+{url}@{package.commit}"], check=True)
     stamp.write_text(wanted)
     return venv
 

@@ -145,18 +145,34 @@ def local_cluster(folder: Path) -> Iterator[Path]:
         subprocess.run([*kubectl, *run], check=True, capture_output=True)
         yield kubeconfig
     finally:
-        subprocess.run([*kubewright, "down", "--name", "suite"], env=environment, check=True)
+        down = [*kubewright, "down", "--name", "suite"]
+        subprocess.run(down, env=environment, check=True, capture_output=True)
 
 
 def _add_client_certificate(kubeconfig: Path) -> None:
     """Let the user have a certificate in place of a token, as kind's and kubeadm's users have."""
     config: Any = json.loads(kubeconfig.read_text())
     pki = kubeconfig.parent / "pki"
+    key, request, certificate = (kubeconfig.with_suffix(end) for end in (".key", ".csr", ".crt"))
+    subject = ["-subj", "/O=system:masters/CN=kubernetes-admin"]
+    new_key = [
+        "-newkey",
+        "ec",
+        "-pkeyopt",
+        "ec_paramgen_curve:P-256",
+        "-nodes",
+        "-keyout",
+        str(key),
+    ]
+    authority = ["-CA", str(pki / "ca.crt"), "-CAkey", str(pki / "ca.key"), "-set_serial", "2"]
+    for command in (
+        ["openssl", "req", *new_key, *subject, "-out", str(request)],
+        ["openssl", "x509", "-req", *authority, "-in", str(request), "-out", str(certificate)],
+    ):
+        subprocess.run(command, check=True, capture_output=True)
     config["users"][0]["user"] = {
-        f"client-{kind}-data": base64.b64encode(
-            (pki / f"kubelet-client.{end}").read_bytes()
-        ).decode()
-        for kind, end in (("certificate", "crt"), ("key", "key"))
+        "client-certificate-data": base64.b64encode(certificate.read_bytes()).decode(),
+        "client-key-data": base64.b64encode(key.read_bytes()).decode(),
     }
     kubeconfig.write_text(json.dumps(config))
 

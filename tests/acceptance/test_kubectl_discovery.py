@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.acceptance.kubectl import Kubectl
+from tests.acceptance.kubectl import Kubectl, eventually
 
 pytestmark = pytest.mark.processes
 
@@ -35,10 +35,12 @@ def test_explain_knows_built_in_fields(kubectl: Kubectl) -> None:
 
 
 def test_explain_knows_custom_fields(kubectl: Kubectl, memcached_crd: None) -> None:
-    text = kubectl("explain", "memcached.spec.size")
+    def explain() -> str:
+        return kubectl("explain", "memcached.spec.size", code=None)
 
-    assert "KIND:       Memcached" in text
-    assert "Number of memcached pods." in text
+    # kube-apiserver publishes a schema some time after it established the kind.
+    eventually(lambda: "KIND:       Memcached" in explain(), "the schema is published")
+    assert "Number of memcached pods." in explain()
     assert "size\t<integer> -required-" in kubectl("explain", "memcached.spec")
 
 

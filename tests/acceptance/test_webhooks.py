@@ -82,10 +82,12 @@ def test_objects_are_filled_in_checked_and_converted(
 def test_a_replica_that_stands_by_answers_while_and_after_the_other_leads(
     cluster: Cluster, admin: Kubectl, tmp_path: Path
 ) -> None:
-    second = tmp_path / "two"
+    first, second = tmp_path / "one", tmp_path / "two"
     with ExitStack() as replicas:
-        with replica(cluster, tmp_path / "one"):
+        with replica(cluster, first):
+            # It answers before it leads.
             until_checked(admin)
+            until_logged(first, "leading: acquired")
             replicas.enter_context(replica(cluster, second))
             until_logged(second, "registered webhooks: CustomResourceDefinition")
             assert "leading: acquired" not in second.read_text()

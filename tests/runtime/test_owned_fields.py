@@ -327,6 +327,7 @@ OWN = reference("u1", controller=True)
         ([OWN], ["u1"], [], False),
         ([OWN], ["u1"], [reference("u1")], False),
         ([], ["u1"], [OWN], False),  # no longer wanted
+        ([{"kind": "Pool"}], ["u1"], [OWN], False),  # a user's own, and wrong
         ([], [], [OWN], True),
     ],
 )

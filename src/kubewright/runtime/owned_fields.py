@@ -6,14 +6,12 @@ the paths of what it wants, and the live values there are what it wants, applyin
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
 from kubewright.api.resource import Object
-from kubewright.runtime.field_set import has_keys, read_field_set
-from kubewright.runtime.live_value import covers
+from kubewright.runtime.field_set import FieldSet, has_keys, read_field_set
 
 # The server takes them from the request, but they are never owned.
 _UNOWNED_METADATA = frozenset({"name", "namespace", "uid", "resourceVersion"})
@@ -43,19 +41,22 @@ def is_applied(desired: Object, live: Object, manager: str, *, subresource: str 
         return False
     paths, references = _split_references(entry.get("fieldsV1") or {}, "f:")
     owned, wanted = _split_references(owned_part(desired), "")
-    if not read_field_set(msgspec.json.encode(paths)).matches(owned, live):
+    if not _read(paths).matches(owned, live):
         return False
     if not references:
         return not wanted
-    found = (live.get("metadata") or {}).get("ownerReferences")
-    return _matches_references(references, wanted or (), found or ())
+    return _read(references).matches(wanted, (live.get("metadata") or {}).get("ownerReferences"))
+
+
+def _read(paths: Object) -> FieldSet:
+    return read_field_set(msgspec.json.encode(paths))
 
 
 def _split_references(value: Object, prefix: str) -> tuple[Object, Any]:
     """Take the owner references from an object, or from the paths of one.
 
     They hold an owner's UID. All other paths are the same in the objects that one function built,
-    and read once for all of them.
+    and read once for all of them; these, once for the children of one owner.
     """
     metadata, references = f"{prefix}metadata", f"{prefix}ownerReferences"
     inner = value.get(metadata) or {}
@@ -66,15 +67,6 @@ def _split_references(value: Object, prefix: str) -> tuple[Object, Any]:
     if others.keys() - {"."}:
         rest[metadata] = others
     return rest, inner[references]
-
-
-def _matches_references(paths: Object, desired: Sequence[Object], live: Sequence[Object]) -> bool:
-    by_uid = {reference.get("uid"): reference for reference in live}
-    return len(desired) == len(paths) - ("." in paths) and all(
-        f'k:{{"uid":"{wanted["uid"]}"}}' in paths
-        and covers(wanted, by_uid.get(wanted["uid"]), False)
-        for wanted in desired
-    )
 
 
 def owned_part(desired: Object) -> Object:

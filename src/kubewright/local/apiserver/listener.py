@@ -23,7 +23,7 @@ from kubewright.local.apiserver.exchange import (
     parse_query,
 )
 from kubewright.local.apiserver.server import APIServer
-from kubewright.local.apiserver.upgrade import UpgradeResponse, relay
+from kubewright.local.apiserver.upgrade import SPDY, UpgradeResponse, relay
 
 _MAX_LINE = 65536
 _COMPRESS_FROM = 128 * 1024
@@ -92,6 +92,8 @@ class Listener:
         if isinstance(answer, Response):
             return await _whole(request, answer)
         if isinstance(answer, UpgradeResponse):
+            if answer.upgrade == SPDY:
+                return await _relay_spdy(http, answer)
             return await _upgrade(http, answer)
         return await _stream(http, answer)
 
@@ -188,3 +190,19 @@ async def _upgrade(http: BaseRequest, answer: UpgradeResponse) -> HTTPStreamResp
     finally:
         await answer.upstream.close()
     return response
+
+
+async def _relay_spdy(http: BaseRequest, answer: UpgradeResponse) -> HTTPStreamResponse:
+    from kubewright.local.upgraded_connection import UpgradedResponse, take_over
+
+    headers = {
+        "Connection": "Upgrade",
+        "Upgrade": SPDY,
+        "X-Stream-Protocol-Version": answer.protocol,
+    }
+    try:
+        async with take_over(http, headers) as client:
+            await relay(client, answer.upstream)
+    finally:
+        await answer.upstream.close()
+    return UpgradedResponse()

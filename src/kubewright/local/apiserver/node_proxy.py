@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import ssl
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
@@ -52,6 +53,16 @@ class NodeProxy(Protocol):
         self, address: NodeAddress, path: str, query: Sequence[tuple[str, str]], protocol: str
     ) -> MessageSocket:
         """Open a WebSocket to the node that speaks a sub-protocol."""
+        ...
+
+    async def connect_spdy(
+        self,
+        address: NodeAddress,
+        path: str,
+        query: Sequence[tuple[str, str]],
+        versions: Sequence[str],
+    ) -> tuple[MessageSocket, str]:
+        """Open a SPDY connection to the node; return it and the version that the node chose."""
         ...
 
     async def close(self) -> None:
@@ -123,6 +134,33 @@ class HTTPNodeProxy:
             raise InternalError(f"Internal error occurred: {text}") from error
         return WebSocket(socket)
 
+    async def connect_spdy(
+        self,
+        address: NodeAddress,
+        path: str,
+        query: Sequence[tuple[str, str]],
+        versions: Sequence[str],
+    ) -> tuple[MessageSocket, str]:
+        """Open a SPDY connection to the node; return it and the version that the node chose.
+
+        Raises:
+            InternalError: the node cannot be reached.
+            APIError: it refuses the upgrade.
+        """
+        from kubewright.local.apiserver.spdy_dialer import UpgradeRefused, dial_spdy
+
+        try:
+            async with asyncio.timeout(_CONNECT_SECONDS):
+                return await dial_spdy(
+                    address.host, address.port, self._build_context(), path, query, versions
+                )
+        except UpgradeRefused as error:
+            text = f"unable to upgrade connection: {error.text}"
+            raise APIError(text, None, error.status, _REASONS.get(error.status, "")) from error
+        except (OSError, TimeoutError) as error:
+            text = f"error dialing backend: {error}"
+            raise InternalError(f"Internal error occurred: {text}") from error
+
     async def close(self) -> None:
         """End all connections."""
         if self._session is not None:
@@ -133,15 +171,18 @@ class HTTPNodeProxy:
         import aiohttp
 
         if self._session is None:
-            context = ssl.create_default_context()
-            context.check_hostname = False
-            context.verify_mode = ssl.CERT_NONE
-            if self._certificate and self._key:
-                context.load_cert_chain(self._certificate, self._key)
             timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS)
-            connector = aiohttp.TCPConnector(ssl=context, limit=0)
+            connector = aiohttp.TCPConnector(ssl=self._build_context(), limit=0)
             self._session = aiohttp.ClientSession(timeout=timeout, connector=connector)
         return self._session
+
+    def _build_context(self) -> ssl.SSLContext:
+        context = ssl.create_default_context()
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+        if self._certificate and self._key:
+            context.load_cert_chain(self._certificate, self._key)
+        return context
 
 
 def _refusal(error: aiohttp.WSServerHandshakeError) -> str:

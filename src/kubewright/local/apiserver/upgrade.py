@@ -1,4 +1,4 @@
-"""Answers that turn a connection into a WebSocket, whose messages go on to a node unread."""
+"""Answers that turn a connection into another protocol's, whose data go on to a node unread."""
 
 from __future__ import annotations
 
@@ -7,16 +7,19 @@ from typing import Protocol
 
 import msgspec
 
+SPDY = "SPDY/3.1"
+WEB_SOCKET = "websocket"
+
 
 class MessageSocket(Protocol):
-    """One end of a WebSocket, reduced to what a relay needs."""
+    """One end of an upgraded connection: of a WebSocket its messages, of others its bytes."""
 
     async def receive(self) -> bytes | None:
-        """Return the next message, or None when the other side has closed."""
+        """Return what comes next, or None when the other side has closed. Raises OSError."""
         ...
 
     async def send(self, message: bytes) -> None:
-        """Send a binary message; waits while the other side is slow. Raises ConnectionError."""
+        """Send; waits while the other side is slow. Raises OSError."""
         ...
 
     async def close(self) -> None:
@@ -27,12 +30,13 @@ class MessageSocket(Protocol):
 class UpgradeResponse(msgspec.Struct):
     """An answer whose carrier upgrades the connection and relays it to `upstream`.
 
-    `protocol` is the sub-protocol that both sides speak. A carrier that cannot upgrade closes
-    `upstream`.
+    `protocol` is the sub-protocol that both sides speak, or for SPDY the version of what the
+    streams carry. A carrier that cannot upgrade closes `upstream`.
     """
 
     protocol: str
     upstream: MessageSocket
+    upgrade: str = WEB_SOCKET
     status: int = 101
     headers: list[tuple[str, str]] = []
 
@@ -60,6 +64,6 @@ async def _copy(source: MessageSocket, target: MessageSocket) -> None:
     try:
         while (message := await source.receive()) is not None:
             await target.send(message)
-    except ConnectionError:
+    except OSError:
         # The side that is gone ends the other, as if it had closed.
         return

@@ -71,8 +71,7 @@ class ContainerCommand:
     def resize(self, width: int, height: int) -> None:
         """Set the terminal's size in characters."""
         if self._terminal is not None:
-            size = struct.pack("HHHH", height, width, 0, 0)
-            fcntl.ioctl(self._terminal, termios.TIOCSWINSZ, size)
+            set_terminal_size(self._terminal, width, height)
 
     async def wait(self) -> int:
         """Wait for the end; return the exit code, for a killed command 128 plus the signal."""
@@ -91,6 +90,11 @@ class ContainerCommand:
         await self._process.wait()
 
 
+def set_terminal_size(terminal: int, width: int, height: int) -> None:
+    """Set the size of a terminal in characters; its processes get SIGWINCH."""
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", height, width, 0, 0))
+
+
 async def _open_pipes(launch: Launch, stdin: bool) -> ContainerCommand:
     ours: list[int] = []
     theirs: list[int] = []
@@ -107,7 +111,7 @@ async def _open_pipes(launch: Launch, stdin: bool) -> ContainerCommand:
     finally:
         for descriptor in theirs:
             os.close(descriptor)
-    writing, drain = await _connect_writer(ours[0])
+    writing, drain = await connect_writer(ours[0])
     stdout, out = await _connect_reader(ours[1])
     stderr, err = await _connect_reader(ours[2])
     if not stdin:
@@ -131,7 +135,7 @@ async def _open_terminal(launch: Launch) -> ContainerCommand:
         raise
     finally:
         os.close(theirs)
-    writing, drain = await _connect_writer(os.dup(ours))
+    writing, drain = await connect_writer(os.dup(ours))
     stdout, out = await _connect_reader(ours)
     return ContainerCommand(
         process, writing, stdout, None, transports=[writing, out], drain=drain, terminal=ours
@@ -147,9 +151,10 @@ async def _connect_reader(descriptor: int) -> tuple[asyncio.StreamReader, asynci
     return stream, transport
 
 
-async def _connect_writer(
+async def connect_writer(
     descriptor: int,
 ) -> tuple[asyncio.WriteTransport, Callable[[], Awaitable[None]]]:
+    """Return a transport that writes to a descriptor, and what waits until it may go on."""
     loop = asyncio.get_running_loop()
     # The protocol of a StreamReader is the one that knows when a writer may go on.
     transport, protocol = await loop.connect_write_pipe(

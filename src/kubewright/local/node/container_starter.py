@@ -101,6 +101,9 @@ class ContainerStarter:
             log=context.log_path(key, sandbox.identity.uid, record.name, attempt),
             mounts=without_covered(mounts),
             is_finite=is_finite(pod, record),
+            stdin=bool(spec.get("stdin")),
+            stdin_once=bool(spec.get("stdinOnce")),
+            tty=bool(spec.get("tty")),
         )
 
     def _write_files(self, pod: Object, record: ContainerRecord, address: str) -> list[Mount]:

@@ -1,8 +1,4 @@
-"""The channels of a remote command over a WebSocket (KEP-4006). Pure.
-
-Each message begins with a byte that names its channel. v5.channel.k8s.io adds the closing of one
-channel to v4: 255, followed by the channel's number.
-"""
+"""What a remote command is asked for and how it ends, whatever carries its streams. Pure."""
 
 from __future__ import annotations
 
@@ -15,12 +11,14 @@ import msgspec
 from kubewright.api.resource import Object
 from kubewright.local.node.stream_refused import StreamRefused
 
-PROTOCOLS = ("v5.channel.k8s.io", "v4.channel.k8s.io")
 _TRUE = ("1", "true")
 
 
 class Channel(enum.IntEnum):
-    """What a message of a remote command carries."""
+    """The streams of a remote command by their numbers on a WebSocket (KEP-4006).
+
+    CLOSE is no stream: it says that the one whose number follows has ended.
+    """
 
     STDIN = 0
     STDOUT = 1
@@ -30,33 +28,30 @@ class Channel(enum.IntEnum):
     CLOSE = 255
 
 
-class ExecOptions(msgspec.Struct, frozen=True):
-    """What a request to execute a command asks for."""
+class StreamOptions(msgspec.Struct, frozen=True):
+    """Which streams a client wants of a command, or of a container that it attaches to."""
 
-    command: tuple[str, ...]
     stdin: bool
     stdout: bool
     stderr: bool
     tty: bool
 
 
-def parse_options(command: list[str], query: Mapping[str, str]) -> ExecOptions:
-    """Parse the kubelet's parameters: `command`, `input`, `output`, `error`, `tty`.
+def parse_options(query: Mapping[str, str]) -> StreamOptions:
+    """Parse the kubelet's parameters: `input`, `output`, `error`, `tty`.
 
     Raises:
-        StreamRefused: no stream is asked for, or both a terminal and a separate stderr.
+        StreamRefused: no stream is asked for.
     """
     stdin, stdout, stderr, tty = (
         query.get(name) in _TRUE for name in ("input", "output", "error", "tty")
     )
-    if not command:
-        raise StreamRefused(400, "you must specify a command")
     if tty and stderr:
         # As the kubelet: a terminal has one output.
         stderr = False
     if not (stdin or stdout or stderr):
         raise StreamRefused(400, "you must specify at least 1 of stdin, stdout, stderr")
-    return ExecOptions(tuple(command), stdin, stdout, stderr, tty)
+    return StreamOptions(stdin, stdout, stderr, tty)
 
 
 def parse_size(payload: bytes) -> tuple[int, int] | None:
@@ -67,6 +62,11 @@ def parse_size(payload: bytes) -> tuple[int, int] | None:
     except (ValueError, KeyError, TypeError):
         return None
     return (width, height) if 0 <= width < 1 << 16 and 0 <= height < 1 << 16 else None
+
+
+def encode_status(status: Object) -> bytes:
+    """Encode a Status for the error stream."""
+    return json.dumps(status).encode()
 
 
 def build_exit_status(code: int) -> Object:

@@ -1,98 +1,115 @@
-"""One remote command: its streams as channels of a WebSocket."""
+"""One client of a command, or of a container that it is attached to."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
-
-from aiohttp import WSMsgType, web
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Protocol
 
 from kubewright.api.resource import Object
-from kubewright.local.node.container_command import ContainerCommand
+from kubewright.local.node.container_streams import OutputStream, Streams
 from kubewright.local.node.exec_channels import (
     Channel,
-    ExecOptions,
+    StreamOptions,
     build_exit_status,
     build_failure,
     parse_size,
 )
-from kubewright.local.node.runtime import PodRuntime, RunningContainer, StartError
+from kubewright.local.node.runtime import StartError
 
 PART = 1 << 15
 
 
-class ExecSession:
-    """Runs a command for a client that has connected.
+class Channels(Protocol):
+    """The client's streams."""
 
-    The client learns the end from a Status on the error channel. When it goes away first, the
-    command is killed.
+    def receive(self) -> AsyncIterator[tuple[Channel, bytes]]:
+        """Yield what the client sends, until it goes away."""
+        ...
+
+    async def send(self, channel: Channel, payload: bytes) -> None:
+        """Send to the client. To one that is gone nothing is to be said."""
+        ...
+
+    async def end(self, status: Object) -> None:
+        """Tell how it ended, and close."""
+        ...
+
+
+class ExecSession:
+    """Carries streams between a client and what it asked for.
+
+    The client learns the end from a Status on the error channel. When it goes away first, a command
+    is killed; a container goes on without it.
     """
 
-    def __init__(self, socket: web.WebSocketResponse, options: ExecOptions) -> None:
-        self._socket = socket
+    def __init__(self, channels: Channels, options: StreamOptions) -> None:
+        self._channels = channels
         self._options = options
 
-    async def run(self, runtime: PodRuntime, container: RunningContainer) -> None:
-        """Run the command to its end."""
-        options = self._options
+    async def run(self, open_streams: Callable[[], Awaitable[Streams]], failure: str) -> None:
+        """Open the streams and carry them to their end.
+
+        Args:
+            open_streams: Starts the command, or attaches to the container. Raises StartError.
+            failure: What to tell the client before the text of that error.
+        """
         try:
-            command = await runtime.open_command(
-                container, options.command, stdin=options.stdin, tty=options.tty
-            )
+            streams = await open_streams()
         except StartError as error:
-            await self._end(build_failure(f"error executing command in container: {error}"))
+            await self._channels.end(build_failure(f"{failure}: {error}"))
             return
         try:
-            await self._end(build_exit_status(await self._carry(command)))
+            await self._channels.end(build_exit_status(await self._carry(streams)))
         finally:
-            await command.close()
+            await streams.close()
 
-    async def _carry(self, command: ContainerCommand) -> int:
-        receiving = asyncio.create_task(self._receive(command))
+    async def _carry(self, streams: Streams) -> int:
+        receiving = asyncio.create_task(self._receive(streams))
+        outputs = asyncio.create_task(self._send_outputs(streams))
         try:
-            async with asyncio.TaskGroup() as group:
-                group.create_task(self._send_output(command.stdout, Channel.STDOUT))
-                if command.stderr is not None:
-                    group.create_task(self._send_output(command.stderr, Channel.STDERR))
-            return await command.wait()
+            # A client that went away leaves a container's outputs open: they end nothing.
+            await asyncio.wait({receiving, outputs}, return_when=asyncio.FIRST_COMPLETED)
+            if outputs.done():
+                outputs.result()
+            return await streams.wait()
         finally:
-            receiving.cancel()
-            await asyncio.gather(receiving, return_exceptions=True)
+            for task in (receiving, outputs):
+                task.cancel()
+            await asyncio.gather(receiving, outputs, return_exceptions=True)
 
-    async def _send_output(self, stream: asyncio.StreamReader, channel: Channel) -> None:
-        wanted = self._options.stderr if channel is Channel.STDERR else self._options.stdout
+    async def _send_outputs(self, streams: Streams) -> None:
+        options = self._options
+        async with asyncio.TaskGroup() as group:
+            for output, channel, wanted in (
+                (streams.stdout, Channel.STDOUT, options.stdout),
+                (streams.stderr, Channel.STDERR, options.stderr),
+            ):
+                if output is not None:
+                    group.create_task(self._send_output(output, channel, wanted=wanted))
+
+    async def _send_output(self, output: OutputStream, channel: Channel, *, wanted: bool) -> None:
         # A terminal whose other side is closed ends with EIO rather than with an empty read.
         with contextlib.suppress(OSError):
-            while part := await stream.read(PART):
+            while part := await output.read(PART):
                 if wanted:
-                    await self._send(channel, part)
+                    await self._channels.send(channel, part)
 
-    async def _receive(self, command: ContainerCommand) -> None:
+    async def _receive(self, streams: Streams) -> None:
         try:
-            async for message in self._socket:
-                if message.type is WSMsgType.BINARY:
-                    await self._take(command, message.data)
-                elif message.type is WSMsgType.TEXT:
-                    await self._take(command, message.data.encode())
+            async for channel, payload in self._channels.receive():
+                await _take(streams, channel, payload)
         finally:
-            command.kill()
+            streams.kill()
 
-    async def _take(self, command: ContainerCommand, message: bytes) -> None:
-        channel, payload = message[:1], message[1:]
-        if channel == bytes([Channel.STDIN]):
-            await command.write(payload)
-        elif channel == bytes([Channel.RESIZE]):
+
+async def _take(streams: Streams, channel: Channel, payload: bytes) -> None:
+    match channel:
+        case Channel.STDIN:
+            await streams.write(payload)
+        case Channel.RESIZE:
             if (size := parse_size(payload)) is not None:
-                command.resize(*size)
-        elif channel == bytes([Channel.CLOSE]) and payload == bytes([Channel.STDIN]):
-            await command.close_stdin()
-
-    async def _end(self, status: Object) -> None:
-        await self._send(Channel.ERROR, json.dumps(status).encode())
-        await self._socket.close()
-
-    async def _send(self, channel: Channel, payload: bytes) -> None:
-        # To a client that is gone nothing is to be said.
-        with contextlib.suppress(ConnectionError):
-            await self._socket.send_bytes(bytes([channel]) + payload)
+                streams.resize(*size)
+        case Channel.CLOSE if payload == bytes([Channel.STDIN]):
+            await streams.close_stdin()

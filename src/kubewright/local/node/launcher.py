@@ -293,6 +293,8 @@ def create(config: dict[str, Any], channel: socket.socket) -> None:
     if not config["read_only_root"]:
         os.makedirs(config["workdir"], exist_ok=True)
     os.setsid()
+    if config["tty"]:
+        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
     give_output(config)
     if config["one_uid"] and config["uid"]:
         map_identity(config["uid"], config["gid"])

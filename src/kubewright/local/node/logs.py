@@ -6,9 +6,10 @@ A line is `TIME STREAM TAG TEXT`: tag F ends a line, tag P says that the next en
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO
@@ -19,6 +20,9 @@ MAX_LINE = 16 * 1024
 MAX_SIZE = 10 * 1024 * 1024
 KEPT_FILES = 5
 FOLLOW_SECONDS = 0.1
+
+Show = Callable[[str, bytes], Awaitable[None]]
+"""Takes a part of a stream, by the stream's name."""
 
 
 def format_log_time(moment: datetime) -> str:
@@ -58,21 +62,26 @@ class LogWriter:
         """Close the file."""
         self._file.close()
 
-    async def copy(self, descriptor: int, stream: str) -> None:
-        """Write all that comes out of a pipe, line by line, until it closes."""
+    async def copy(self, descriptor: int, stream: str, show: Show | None = None) -> None:
+        """Write all that comes out of a pipe or a terminal, line by line, until it closes.
+
+        `show` is given each part as it comes, once it is written.
+        """
         reader = asyncio.StreamReader(limit=MAX_LINE)
         transport, _ = await asyncio.get_running_loop().connect_read_pipe(
             lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(descriptor, "rb", buffering=0)
         )
         pending = b""
         try:
-            while part := await reader.read(MAX_LINE):
+            while part := await _read_part(reader):
                 *lines, pending = (pending + part).split(b"\n")
                 for line in lines:
                     self._write_line(stream, line)
                 while len(pending) >= MAX_LINE:
                     self.write(stream, pending[:MAX_LINE], complete=False)
                     pending = pending[MAX_LINE:]
+                if show is not None:
+                    await show(stream, part)
             if pending:
                 self.write(stream, pending, complete=False)
         finally:
@@ -83,6 +92,16 @@ class LogWriter:
             self.write(stream, line[:MAX_LINE], complete=False)
             line = line[MAX_LINE:]
         self.write(stream, line)
+
+
+async def _read_part(reader: asyncio.StreamReader) -> bytes:
+    try:
+        return await reader.read(MAX_LINE)
+    except OSError as error:
+        # So ends a terminal whose other side nobody has open any more.
+        if error.errno == errno.EIO:
+            return b""
+        raise
 
 
 def rotated_path(path: Path, number: int) -> Path:

@@ -1,4 +1,4 @@
-"""Forwarded ports of a pod: SPDY streams that are tunneled through one WebSocket (KEP-4006).
+"""Forwarded ports of a pod: streams of a SPDY connection, of its own or in a WebSocket (KEP-4006).
 
 Each connection is a pair of streams with the same `requestID`: one whose `streamtype` is data, and
 one for what goes wrong. Both name the `port`.
@@ -12,7 +12,6 @@ import socket
 from collections.abc import Awaitable, Callable
 
 import msgspec
-from aiohttp import WSMsgType, web
 
 from kubewright.local.node.probe_handlers import dial_error
 from kubewright.local.node.spdy import (
@@ -20,14 +19,13 @@ from kubewright.local.node.spdy import (
     AcceptStream,
     Frame,
     OpenStream,
-    Ping,
     ResetStream,
-    SpdyError,
-    SpdyFramer,
     StreamData,
 )
+from kubewright.local.node.spdy_connection import SpdyConnection
 
-PROTOCOLS = ("SPDY/3.1+portforward.k8s.io",)
+PROTOCOL = "portforward.k8s.io"
+TUNNEL_PROTOCOL = "SPDY/3.1+portforward.k8s.io"
 PART = 1 << 15
 QUEUED = 64
 
@@ -50,29 +48,24 @@ class PortForwardSession:
     """Forwards the connections of one client to a pod, until the client goes away."""
 
     def __init__(
-        self, web_socket: web.WebSocketResponse, pod: str, address: str, connect: Connect
+        self, connection: SpdyConnection, pod: str, address: str, connect: Connect
     ) -> None:
-        self._socket = web_socket
+        self._connection = connection
         self._pod = pod
         self._address = address
         self._connect = connect
-        self._framer = SpdyFramer()
         self._requests: dict[str, Forward] = {}
         self._by_data: dict[int, Forward] = {}
 
     async def run(self) -> None:
         """Serve the client to its end."""
         async with asyncio.TaskGroup() as group:
-            # A client that speaks something else is left, as one that is gone.
-            with contextlib.suppress(SpdyError, ConnectionError):
-                async for message in self._socket:
-                    if message.type is WSMsgType.BINARY:
-                        for frame in self._framer.feed(message.data):
-                            await self._take(group, frame)
+            async for frame in self._connection.frames():
+                await self._take(group, frame)
             for forward in self._by_data.values():
                 if forward.task is not None:
                     forward.task.cancel()
-        await self._socket.close()
+        await self._connection.close()
 
     async def _take(self, group: asyncio.TaskGroup, frame: Frame) -> None:
         match frame:
@@ -88,17 +81,15 @@ class PortForwardSession:
                 forward = self._by_data.pop(stream, None)
                 if forward is not None and forward.task is not None:
                     forward.task.cancel()
-            case Ping():
-                await self._send(frame)
 
     async def _open(self, group: asyncio.TaskGroup, frame: OpenStream) -> None:
         headers = frame.headers
         kind, port, request = (headers.get(n, "") for n in ("streamtype", "port", "requestid"))
         is_known = kind in ("data", "error")
         if not is_known or not port.isdecimal() or not 0 < int(port) < 1 << 16:
-            await self._send(ResetStream(frame.stream, REFUSED_STREAM))
+            await self._connection.send(ResetStream(frame.stream, REFUSED_STREAM))
             return
-        await self._send(AcceptStream(frame.stream))
+        await self._connection.send(AcceptStream(frame.stream))
         forward = self._requests.setdefault(request, Forward(int(port)))
         if kind == "data":
             forward.data = frame.stream
@@ -121,17 +112,12 @@ class PortForwardSession:
                 await copy_connection(
                     connection,
                     forward.incoming,
-                    lambda part: self._send(StreamData(forward.data, part)),
+                    lambda part: self._connection.send(StreamData(forward.data, part)),
                 )
-            await self._send(StreamData(forward.error, failure.encode(), finished=True))
-            await self._send(StreamData(forward.data, b"", finished=True))
+            await self._connection.send(StreamData(forward.error, failure.encode(), finished=True))
+            await self._connection.send(StreamData(forward.data, b"", finished=True))
         finally:
             self._by_data.pop(forward.data, None)
-
-    async def _send(self, frame: Frame) -> None:
-        # To a client that is gone nothing is to be said; `run` sees it and ends what goes on.
-        with contextlib.suppress(ConnectionError):
-            await self._socket.send_bytes(self._framer.encode(frame))
 
 
 async def copy_connection(

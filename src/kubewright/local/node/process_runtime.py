@@ -19,6 +19,7 @@ from typing import Any
 from kubewright.api.resource import Object
 from kubewright.client.clock import Clock, SystemClock
 from kubewright.local.node.container_command import ContainerCommand
+from kubewright.local.node.container_streams import Attachment, ContainerStreams
 from kubewright.local.node.image.image import Image
 from kubewright.local.node.image.store import ImageStore
 from kubewright.local.node.logs import LogWriter
@@ -75,6 +76,7 @@ class ProcessRuntime:
         self._network = PodNetwork(is_root=self._root, network=network)
         self._sandboxes: dict[str, SandboxNamespaces] = {}
         self._processes: dict[str, Process] = {}
+        self._streams: dict[str, ContainerStreams] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
     @property
@@ -152,48 +154,52 @@ class ProcessRuntime:
         container_id = uuid.uuid4().hex
         root = self._folder / "containers" / container_id
         root.mkdir(parents=True)
-        pipes = [os.pipe(), os.pipe()]
+        streams = ContainerStreams(stdin=config.stdin, stdin_once=config.stdin_once, tty=config.tty)
         try:
-            process = await self._create(sandbox, config, root, [writer for _, writer in pipes])
+            process = await self._create(sandbox, config, root, streams.child)
         except (StartError, OSError) as error:
-            for reader, _ in pipes:
-                os.close(reader)
+            streams.abandon()
             await asyncio.to_thread(root.rmdir)
             if isinstance(error, StartError):
                 raise
             raise StartError(str(error)) from error
         finally:
-            for _, writer in pipes:
-                os.close(writer)
+            streams.release_child()
         started = self._clock.now()
         exited: asyncio.Future[Exit] = asyncio.get_running_loop().create_future()
         container = RunningContainer(container_id, config, started, exited)
         self._processes[container_id] = process
-        outputs = [reader for reader, _ in pipes]
-        task = asyncio.create_task(self._supervise(process, container, root, outputs))
+        self._streams[container_id] = streams
+        task = asyncio.create_task(self._supervise(process, container, root, streams))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return container
 
     async def _supervise(
-        self, process: Process, container: RunningContainer, root: Path, outputs: list[int]
+        self,
+        process: Process,
+        container: RunningContainer,
+        root: Path,
+        streams: ContainerStreams,
     ) -> None:
         log = LogWriter(container.config.log, self._clock.now)
         try:
-            async with asyncio.TaskGroup() as group:
-                group.create_task(log.copy(outputs[0], "stdout"))
-                group.create_task(log.copy(outputs[1], "stderr"))
+            await streams.copy_to(log)
         except* OSError as errors:
             _logger.error("log %s is cut short: %s", container.config.log, errors.exceptions[0])
         finally:
             log.close()
         code = await process.wait()
-        del self._processes[container.id]
+        del self._processes[container.id], self._streams[container.id]
         await asyncio.to_thread(shutil.rmtree, root, ignore_errors=True)
         container.exited.set_result(Exit(code if code >= 0 else 128 - code, self._clock.now()))
 
     async def _create(
-        self, sandbox: Sandbox, config: ContainerConfig, root: Path, outputs: Sequence[int]
+        self,
+        sandbox: Sandbox,
+        config: ContainerConfig,
+        root: Path,
+        streams: tuple[int, int, int],
     ) -> Process:
         namespaces = self._sandboxes.get(sandbox.identity.uid)
         if namespaces is None:
@@ -206,9 +212,12 @@ class ProcessRuntime:
             "root": str(root),
             "mounts": plan_mounts(config.image, config.mounts, privileged=privileged),
             "read_only_root": config.security.read_only_root,
+            "tty": config.tty,
             **self._execution(config, config.argv),
         }
-        return await _launch("create", launch, outputs, shared)
+        if config.tty:
+            launch["env"].setdefault("TERM", "xterm")
+        return await _launch("create", launch, streams[1:], shared, stdin=streams[0])
 
     def _execution(self, config: ContainerConfig, argv: Sequence[str]) -> dict[str, Any]:
         security = config.security
@@ -278,6 +287,13 @@ class ProcessRuntime:
             return await _launch("join", config, [stdout, stderr], stdin=stdin)
 
         return await ContainerCommand.open(launch, stdin=stdin, tty=tty)
+
+    def attach(self, container: RunningContainer, *, stdin: bool) -> Attachment:
+        """Attach a client to the streams of a container's own process."""
+        streams = self._streams.get(container.id)
+        if streams is None:
+            raise StartError(f"container {container.config.name} is not running")
+        return streams.attach(stdin=stdin)
 
     async def probe(
         self, container: RunningContainer, sandbox: Sandbox, probe: Object, ports: Mapping[str, int]

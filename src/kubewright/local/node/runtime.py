@@ -15,6 +15,7 @@ import msgspec
 from kubewright.api.errors import KubewrightError
 from kubewright.api.resource import NamespacedName, Object
 from kubewright.local.node.container_command import ContainerCommand
+from kubewright.local.node.container_streams import Streams
 from kubewright.local.node.image.image import Image
 
 DEFAULT_CAPABILITIES = 0xA80425FB
@@ -85,7 +86,9 @@ class SecuritySettings(msgspec.Struct, frozen=True):
 class ContainerConfig(msgspec.Struct, frozen=True):
     """All that is needed to start a container.
 
-    `log` is the file to write in CRI format. `is_finite` says that the container is meant to end by
+    `log` is the file to write in CRI format. `stdin` keeps its input open for clients that attach,
+    with `stdin_once` only until the first of them has ended its own; with `tty` all streams are one
+    terminal. `is_finite` says that the container is meant to end by
     itself, as those of Jobs and init containers are.
     """
 
@@ -99,6 +102,9 @@ class ContainerConfig(msgspec.Struct, frozen=True):
     log: Path
     mounts: Sequence[Mount] = ()
     is_finite: bool = False
+    stdin: bool = False
+    stdin_once: bool = False
+    tty: bool = False
 
 
 class Exit(msgspec.Struct, frozen=True):
@@ -205,6 +211,10 @@ class PodRuntime(Protocol):
         self, container: RunningContainer, argv: Sequence[str], *, stdin: bool, tty: bool
     ) -> ContainerCommand:
         """Start a command in a container with its streams. Raises StartError."""
+        ...
+
+    def attach(self, container: RunningContainer, *, stdin: bool) -> Streams:
+        """Attach a client to a container's own streams. Raises StartError."""
         ...
 
     async def connect(self, address: str, port: int) -> socket.socket:

@@ -13,6 +13,7 @@ from pathlib import Path
 from kubewright.api.resource import Object
 from kubewright.client.clock import Clock, SystemClock
 from kubewright.local.node.container_command import ContainerCommand
+from kubewright.local.node.container_streams import Streams
 from kubewright.local.node.image.image import Image
 from kubewright.local.node.image.reference import parse_reference
 from kubewright.local.node.network import POD_NETWORK, AddressPool
@@ -158,6 +159,10 @@ class SimulatedRuntime:
         self, container: RunningContainer, argv: Sequence[str], *, stdin: bool, tty: bool
     ) -> ContainerCommand:
         """Refuse: nothing runs that a command could join."""
+        raise StartError(f"container {container.config.name} is simulated: it has no processes")
+
+    def attach(self, container: RunningContainer, *, stdin: bool) -> Streams:
+        """Refuse: there are no streams."""
         raise StartError(f"container {container.config.name} is simulated: it has no processes")
 
     async def connect(self, address: str, port: int) -> socket.socket:

@@ -1,25 +1,39 @@
-"""The endpoint's streams into pods (the kubelet's /exec and /portForward), over WebSockets.
+"""The endpoint's streams into pods (the kubelet's /exec, /attach and /portForward).
 
-GET /exec/NAMESPACE/POD/CONTAINER    ?command=…&input&output&error&tty
-GET /portForward/NAMESPACE/POD          ?port=…, of clients that use numbered channels
+/exec/NAMESPACE/POD/CONTAINER        ?command=…&input&output&error&tty
+/attach/NAMESPACE/POD/CONTAINER      ?input&output&error&tty
+/portForward/NAMESPACE/POD           ?port=…, of clients that use numbered channels
+
+Clients upgrade to a WebSocket (GET, KEP-4006), or to SPDY/3.1 (GET or POST), as kube-apiserver does
+up to 1.36 and for its own older clients.
 """
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from typing import Protocol
 
 from aiohttp import web
 
 from kubewright.api.resource import NamespacedName
 from kubewright.local.node import exec_channels, port_channels, port_forward
+from kubewright.local.node import spdy_channels as spdy
+from kubewright.local.node import web_socket_channels as web_sockets
+from kubewright.local.node.container_streams import Streams
+from kubewright.local.node.exec_channels import StreamOptions
 from kubewright.local.node.exec_session import ExecSession
 from kubewright.local.node.port_channels import PortChannelSession
 from kubewright.local.node.port_forward import PortForwardSession
 from kubewright.local.node.runtime import PodRuntime, RunningContainer
+from kubewright.local.node.spdy_connection import SpdyConnection, WebSocketCarrier
 from kubewright.local.node.stream_refused import StreamRefused
+from kubewright.local.upgraded_connection import UpgradedResponse, take_over
 
 MAX_MESSAGE = 1 << 25
 REFUSAL_HEADER = "Kubewright-Refusal"
+VERSION_HEADER = "X-Stream-Protocol-Version"
+OpenStreams = Callable[[], Awaitable[Streams]]
 
 
 class ContainerFinder(Protocol):
@@ -47,45 +61,129 @@ class StreamServer:
 
     def add_to(self, application: web.Application) -> None:
         """Add the paths."""
-        application.router.add_get("/exec/{namespace}/{pod}/{container}", self._execute)
-        application.router.add_get("/portForward/{namespace}/{pod}", self._forward)
+        for path, handler in (
+            ("/exec/{namespace}/{pod}/{container}", self._execute),
+            ("/attach/{namespace}/{pod}/{container}", self._attach),
+            ("/portForward/{namespace}/{pod}", self._forward),
+        ):
+            application.router.add_get(path, handler)
+            application.router.add_post(path, handler)
+
+    async def _execute(self, request: web.Request) -> web.StreamResponse:
+        try:
+            command = request.query.getall("command", [])
+            if not command:
+                raise StreamRefused(400, "you must specify a command")
+            options = exec_channels.parse_options(request.query)
+            container = self._find_container(request)
+        except StreamRefused as error:
+            return refuse(error)
+
+        async def open_streams() -> Streams:
+            return await self._node.runtime.open_command(
+                container, command, stdin=options.stdin, tty=options.tty
+            )
+
+        failure = "error executing command in container"
+        return await _carry(request, options, open_streams, failure)
+
+    async def _attach(self, request: web.Request) -> web.StreamResponse:
+        try:
+            options = exec_channels.parse_options(request.query)
+            container = self._find_container(request)
+        except StreamRefused as error:
+            return refuse(error)
+
+        async def open_streams() -> Streams:
+            return self._node.runtime.attach(container, stdin=options.stdin)
+
+        return await _carry(request, options, open_streams, "error attaching to container")
+
+    def _find_container(self, request: web.Request) -> RunningContainer:
+        names = request.match_info
+        key = NamespacedName(names["namespace"], names["pod"])
+        return self._node.find_container(key, names["container"])
 
     async def _forward(self, request: web.Request) -> web.StreamResponse:
         names = request.match_info
-        offered = request.headers.get("Sec-WebSocket-Protocol", "")
         try:
             address = self._node.find_address(NamespacedName(names["namespace"], names["pod"]))
-            if any(protocol in offered for protocol in port_forward.PROTOCOLS):
-                socket = await _upgrade(request, port_forward.PROTOCOLS)
-                ports = []
-            else:
-                ports = port_channels.parse_ports(request.query.getall("port", []))
-                socket = await _upgrade(request, port_channels.PROTOCOLS, required=bool(offered))
+            target = (names["pod"], address, self._node.runtime.connect)
+            if _is_spdy(request):
+                async with _open_spdy(request, (port_forward.PROTOCOL,)) as (connection, _):
+                    await PortForwardSession(connection, *target).run()
+                return UpgradedResponse()
+            offered = request.headers.get("Sec-WebSocket-Protocol", "")
+            if port_forward.TUNNEL_PROTOCOL in offered:
+                socket = await _open_web_socket(request, (port_forward.TUNNEL_PROTOCOL,))
+                tunnel = SpdyConnection(WebSocketCarrier(socket))
+                await PortForwardSession(tunnel, *target).run()
+                return socket
+            ports = port_channels.parse_ports(request.query.getall("port", []))
+            protocols = port_channels.PROTOCOLS
+            socket = await _open_web_socket(request, protocols, required=bool(offered))
         except StreamRefused as error:
             return refuse(error)
-        arguments = (socket, names["pod"], address, self._node.runtime.connect)
-        if ports:
-            await PortChannelSession(*arguments, ports).run()
-        else:
-            await PortForwardSession(*arguments).run()
-        return socket
-
-    async def _execute(self, request: web.Request) -> web.StreamResponse:
-        names = request.match_info
-        key = NamespacedName(names["namespace"], names["pod"])
-        try:
-            options = exec_channels.parse_options(
-                request.query.getall("command", []), request.query
-            )
-            container = self._node.find_container(key, names["container"])
-            socket = await _upgrade(request, exec_channels.PROTOCOLS)
-        except StreamRefused as error:
-            return refuse(error)
-        await ExecSession(socket, options).run(self._node.runtime, container)
+        await PortChannelSession(socket, *target, ports).run()
         return socket
 
 
-async def _upgrade(
+async def _carry(
+    request: web.Request, options: StreamOptions, open_streams: OpenStreams, failure: str
+) -> web.StreamResponse:
+    """Upgrade the connection, and carry streams over it."""
+    try:
+        if not _is_spdy(request):
+            socket = await _open_web_socket(request, web_sockets.PROTOCOLS)
+            channels = web_sockets.WebSocketChannels(socket)
+            await ExecSession(channels, options).run(open_streams, failure)
+            return socket
+        async with _open_spdy(request, spdy.PROTOCOLS) as (connection, protocol):
+            streams = spdy.SpdyChannels(connection, protocol, options)
+            if await streams.open():
+                await ExecSession(streams, options).run(open_streams, failure)
+    except StreamRefused as error:
+        return refuse(error)
+    return UpgradedResponse()
+
+
+def _is_spdy(request: web.Request) -> bool:
+    return request.headers.get("Upgrade", "").lower() == "spdy/3.1"
+
+
+@asynccontextmanager
+async def _open_spdy(
+    request: web.Request, supported: Sequence[str]
+) -> AsyncIterator[tuple[SpdyConnection, str]]:
+    """Upgrade to SPDY; yields the connection and the version of what it carries."""
+    protocol = choose_version(request.headers.getall(VERSION_HEADER, []), supported)
+    headers = {"Connection": "Upgrade", "Upgrade": "SPDY/3.1", VERSION_HEADER: protocol}
+    async with take_over(request, headers) as carrier:
+        yield SpdyConnection(carrier), protocol
+
+
+def choose_version(offered: Sequence[str], supported: Sequence[str]) -> str:
+    """Return the first version that the client offers and that is supported.
+
+    A client that offers none speaks the first version there was, the last of `supported`.
+
+    Raises:
+        StreamRefused: there is none in common.
+    """
+    offers = [word.strip() for value in offered for word in value.split(",")]
+    for protocol in offers:
+        if protocol in supported:
+            return protocol
+    if not offers:
+        return supported[-1]
+    raise StreamRefused(
+        403,
+        f"unable to upgrade: unable to negotiate protocol: client supports [{' '.join(offers)}], "
+        f"server accepts [{' '.join(supported)}]",
+    )
+
+
+async def _open_web_socket(
     request: web.Request, protocols: tuple[str, ...], *, required: bool = True
 ) -> web.WebSocketResponse:
     socket = web.WebSocketResponse(
@@ -93,7 +191,9 @@ async def _upgrade(
     )
     if not socket.can_prepare(request):
         raise StreamRefused(
-            400, f"this node streams over WebSocket only: upgrade with {', '.join(protocols)}"
+            400,
+            "this node streams over SPDY/3.1 or a WebSocket: upgrade to SPDY/3.1, or with "
+            f"{', '.join(protocols)}",
         )
     await socket.prepare(request)
     if socket.ws_protocol is None and required:

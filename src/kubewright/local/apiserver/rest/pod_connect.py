@@ -1,4 +1,4 @@
-"""pods/exec and pods/portforward: connections into a pod, which its node carries."""
+"""pods/exec, pods/attach and pods/portforward: connections into a pod, which its node carries."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from kubewright.local.apiserver.node_proxy import NodeProxy
 from kubewright.local.apiserver.rest.call import Call
 from kubewright.local.apiserver.rest.pod_log import find_address
 from kubewright.local.apiserver.rest.routes import Handler
-from kubewright.local.apiserver.upgrade import UpgradeResponse
+from kubewright.local.apiserver.upgrade import SPDY, WEB_SOCKET, UpgradeResponse
 
 EXEC_PROTOCOLS = ("v5.channel.k8s.io", "v4.channel.k8s.io")
 # A client that names no sub-protocol speaks that of numbered channels.
 FORWARD_PROTOCOLS = ("SPDY/3.1+portforward.k8s.io", "v4.channel.k8s.io", "channel.k8s.io", "")
 # The API's names of the options and the kubelet's.
 _STREAMS = {"stdin": "input", "stdout": "output", "stderr": "error", "tty": "tty"}
+_CONTAINERS = ("containers", "initContainers", "ephemeralContainers")
 _DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container"
 
 
@@ -29,10 +30,28 @@ def build_exec_handler(proxy: NodeProxy) -> Handler:
         container = choose_container(pod, call.request.param("container"))
         path = f"/exec/{call.namespace}/{call.name}/{container}"
         query = [("command", word) for word in call.request.query.get("command") or ()]
-        query += [(theirs, "1") for ours, theirs in _STREAMS.items() if call.request.flag(ours)]
+        query += _wanted_streams(call)
         return await _connect(call, proxy, pod, path, query, EXEC_PROTOCOLS)
 
     return execute
+
+
+def build_attach_handler(proxy: NodeProxy) -> Handler:
+    """Build the handler of …/pods/NAME/attach."""
+
+    async def attach(call: Call) -> Answer:
+        pod = (await call.read()).object()
+        container = choose_container(pod, call.request.param("container"))
+        path = f"/attach/{call.namespace}/{call.name}/{container}"
+        query = _wanted_streams(call)
+        if has_terminal(pod, container):
+            # Whether there is a terminal was decided when the container started.
+            query = [*(pair for pair in query if pair[0] != "tty"), ("tty", "1")]
+        else:
+            query = [pair for pair in query if pair[0] != "tty"]
+        return await _connect(call, proxy, pod, path, query, EXEC_PROTOCOLS)
+
+    return attach
 
 
 def build_forward_handler(proxy: NodeProxy) -> Handler:
@@ -68,11 +87,29 @@ async def _connect(
     node = (pod.get("spec") or {}).get("nodeName")
     if not node:
         raise BadRequest(f"pod {call.name} does not have a host assigned", None)
-    protocol = choose_protocol(
-        call.request.header("upgrade"), call.request.header("sec-websocket-protocol"), supported
-    )
+    request = call.request
+    upgrade = request.header("upgrade")
+    if upgrade.lower() == SPDY.lower():
+        address = find_address(call, node)
+        versions = request.headers.get("x-stream-protocol-version") or ()
+        stream, version = await proxy.connect_spdy(address, path, query, versions)
+        return UpgradeResponse(version, stream, SPDY)
+    protocol = choose_protocol(upgrade, request.header("sec-websocket-protocol"), supported)
     upstream = await proxy.connect(find_address(call, node), path, query, protocol)
     return UpgradeResponse(protocol, upstream)
+
+
+def _wanted_streams(call: Call) -> list[tuple[str, str]]:
+    return [(theirs, "1") for ours, theirs in _STREAMS.items() if call.request.flag(ours)]
+
+
+def has_terminal(pod: Object, container: str) -> bool:
+    """Tell whether a container was given a terminal."""
+    return any(
+        c["name"] == container and c.get("tty")
+        for field in _CONTAINERS
+        for c in pod["spec"].get(field) or ()
+    )
 
 
 def parse_ports(values: Sequence[str]) -> list[str]:
@@ -99,8 +136,7 @@ def choose_container(pod: Object, wanted: str) -> str:
     """
     name = pod["metadata"]["name"]
     spec = pod.get("spec") or {}
-    fields = ("containers", "initContainers", "ephemeralContainers")
-    names = [str(c["name"]) for field in fields for c in spec.get(field) or ()]
+    names = [str(c["name"]) for field in _CONTAINERS for c in spec.get(field) or ()]
     if wanted:
         if wanted not in names:
             raise BadRequest(f"container {wanted} is not valid for pod {name}", None)
@@ -121,13 +157,14 @@ def choose_protocol(upgrade: str, offered: str, supported: Sequence[str]) -> str
 
     Raises:
         BadRequest: the request asks for no upgrade, or offers only other sub-protocols.
-        NotImplementedByServer: it asks for SPDY itself rather than for a WebSocket.
+        NotImplementedByServer: it asks for another protocol than these two.
     """
     if not upgrade:
         raise BadRequest("Upgrade request required", None)
-    if upgrade.lower() != "websocket":
+    if upgrade.lower() != WEB_SOCKET:
         raise NotImplementedByServer(
-            f"upgrade to {upgrade} is not supported by this API server: it streams over WebSocket",
+            f"upgrade to {upgrade} is not supported by this API server: it streams over a "
+            "WebSocket or SPDY/3.1",
             None,
         )
     offers = [offer.strip() for offer in offered.split(",")]

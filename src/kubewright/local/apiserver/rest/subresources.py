@@ -19,6 +19,7 @@ from kubewright.local.apiserver.rest.finalize import finalize
 from kubewright.local.apiserver.rest.get import get
 from kubewright.local.apiserver.rest.patch import patch
 from kubewright.local.apiserver.rest.pod_connect import (
+    build_attach_handler,
     build_exec_handler,
     build_forward_handler,
     refuse_connect,
@@ -56,7 +57,7 @@ def build_subresources(
         ("log", Verb.GET): build_log_handler(proxy),
     }
     connections = {
-        "attach": refuse_connect,
+        "attach": build_attach_handler(proxy),
         "exec": build_exec_handler(proxy),
         "portforward": build_forward_handler(proxy),
         "proxy": refuse_connect,

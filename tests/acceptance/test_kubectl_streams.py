@@ -1,8 +1,9 @@
-"""What kubectl does with connections into pods: exec, cp, port-forward."""
+"""What kubectl does with connections into pods: exec, attach, cp, port-forward."""
 
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import os
 import pty
 import re
@@ -20,6 +21,15 @@ from tests.acceptance.clusters import Cluster
 from tests.acceptance.kubectl import Kubectl, eventually
 
 pytestmark = pytest.mark.processes
+
+
+@pytest.fixture(params=["websocket", "spdy"], autouse=True)
+def protocol(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """What kubectl speaks: SPDY is all that versions before 1.31 know, and Go's older clients."""
+    answer = "true" if request.param == "websocket" else "false"
+    monkeypatch.setenv("KUBECTL_REMOTE_COMMAND_WEBSOCKETS", answer)
+    monkeypatch.setenv("KUBECTL_PORT_FORWARD_WEBSOCKETS", answer)
+    return str(request.param)
 
 
 @pytest.fixture
@@ -101,6 +111,97 @@ def test_exec_says_what_is_missing(
     kubectl: Kubectl, pod: str, arguments: tuple[str, ...], message: str
 ) -> None:
     assert message in kubectl("exec", *arguments, code=1)
+
+
+@contextmanager
+def started(kubectl: Kubectl, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A kubectl that goes on, with pipes; it is killed at the end."""
+    process = subprocess.Popen(
+        kubectl.command(*arguments),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=kubectl.environment(),
+    )
+    with process:
+        yield process
+        process.kill()
+
+
+ECHO = "while read line; do echo out $line; echo err $line >&2; done; echo the end"
+
+
+@pytest.mark.usefixtures("pod")
+def test_attach_writes_to_the_container_and_shows_both_outputs(kubectl: Kubectl) -> None:
+    container = {
+        "name": "echo",
+        "image": "busybox:1.35",
+        "stdin": True,
+        "command": ["sh", "-c", ECHO],
+    }
+    kubectl.apply(
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": "echo"},
+            "spec": {"containers": [container]},
+        }
+    )
+    kubectl("wait", "pod/echo", "--for=condition=Ready", "--timeout=60s")
+
+    for word in (b"one", b"two"):
+        # Without stdinOnce the container's input outlives the client.
+        with started(kubectl, "attach", "-i", "echo") as client:
+            assert client.stdin is not None
+            assert client.stdout is not None
+            assert client.stderr is not None
+            client.stdin.write(word + b"\n")
+            client.stdin.flush()
+            assert client.stdout.readline() == b"out " + word + b"\n"
+            lines = iter(client.stderr.readline, b"")
+            assert any(line == b"err " + word + b"\n" for line in lines)
+
+    log = kubectl("logs", "echo").splitlines()
+    assert sorted(log) == ["err one", "err two", "out one", "out two"]
+
+
+@pytest.mark.usefixtures("pod")
+def test_run_gives_a_container_its_whole_input_and_returns_its_exit_code(kubectl: Kubectl) -> None:
+    data = os.urandom(300_000).hex().encode()
+
+    result = run(
+        kubectl,
+        *("run", "sum", "--image=busybox:1.35", "-i", "--rm", "--restart=Never", "--quiet"),
+        *("--", "sh", "-c", "md5sum; exit 3"),
+        stdin=data,
+    )
+
+    assert result.returncode == 3, result.stderr
+    assert result.stdout == hashlib.md5(data).hexdigest().encode() + b"  -\n"
+    assert "NotFound" in kubectl("get", "pod", "sum", code=1)
+
+
+@pytest.mark.usefixtures("pod")
+def test_a_container_with_a_terminal_has_the_size_of_its_client(kubectl: Kubectl) -> None:
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 33, 77, 0, 0))
+    script = 'test -t 0 && until test "$(stty size)" = "33 77"; do sleep 0.1; done; exit 5'
+    command = ("run", "term", "--image=busybox:1.35", "-it", "--rm", "--restart=Never")
+    try:
+        result = subprocess.run(
+            kubectl.command(*command, "--", "sh", "-c", script),
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            timeout=60,
+            check=False,
+            env=kubectl.environment(),
+        )
+    finally:
+        os.close(ours)
+        os.close(theirs)
+
+    assert result.returncode == 5
 
 
 def test_cp_there_and_back(kubectl: Kubectl, pod: str, tmp_path: Path) -> None:

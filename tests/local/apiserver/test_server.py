@@ -217,7 +217,7 @@ async def test_openapi_v2_is_readable_where_a_client_misses_a_kind(call: Caller)
     assert protobuf.body.startswith("\n\x032.0")
 
 
-@pytest.mark.parametrize("path", ["pods/p/attach", "pods/p/proxy", "pods/p/proxy/healthz"])
+@pytest.mark.parametrize("path", ["pods/p/proxy", "pods/p/proxy/healthz"])
 async def test_refuses_by_name_what_it_does_not_carry(call: Caller, path: str) -> None:
     namespace = "/api/v1/namespaces/default"
     await call("POST", f"{namespace}/serviceaccounts", {"metadata": {"name": "default"}})

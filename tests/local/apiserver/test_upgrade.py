@@ -11,6 +11,7 @@ from kubewright.local.apiserver.rest.pod_connect import (
     FORWARD_PROTOCOLS,
     choose_container,
     choose_protocol,
+    has_terminal,
     parse_ports,
 )
 from kubewright.local.apiserver.upgrade import relay
@@ -100,5 +101,14 @@ def test_refuses_other_upgrades() -> None:
         choose_protocol("", "", EXEC_PROTOCOLS)
     with pytest.raises(BadRequest, match="unable to upgrade"):
         choose_protocol("websocket", "v1.other", EXEC_PROTOCOLS)
-    with pytest.raises(NotImplementedByServer, match="upgrade to SPDY"):
-        choose_protocol("SPDY/3.1", "", EXEC_PROTOCOLS)
+    with pytest.raises(NotImplementedByServer, match="upgrade to h2c"):
+        choose_protocol("h2c", "", EXEC_PROTOCOLS)
+
+
+def test_the_pod_tells_whether_a_container_has_a_terminal() -> None:
+    spec = {
+        "containers": [{"name": "plain"}, {"name": "shell", "tty": True}],
+        "ephemeralContainers": [{"name": "debug", "tty": True}],
+    }
+    names = ["plain", "shell", "debug"]
+    assert [has_terminal({"spec": spec}, name) for name in names] == [False, True, True]

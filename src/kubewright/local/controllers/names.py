@@ -16,6 +16,7 @@ NAMES = (
     "replicaset",
     "node-lifecycle",
     "taint-eviction",
+    "disruption",
     "endpointslice",
     "endpoints",
     "endpointslice-mirroring",

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 import msgspec
 
 from kubewright.local.controllers.core_event import CoreEventBroadcaster
 from kubewright.local.controllers.deployment import build_deployment_controller
+from kubewright.local.controllers.disruption import build_disruption_controllers
 from kubewright.local.controllers.endpoints import (
     build_endpoints_controller,
     build_endpointslice_controller,
@@ -52,7 +53,8 @@ def _build_garbage_collector(options: Options) -> GarbageCollector:
     return GarbageCollector(options.environment, recorder)
 
 
-Factory: TypeAlias = Callable[[Options], Controller | Runnable]
+Built: TypeAlias = Controller | Runnable
+Factory: TypeAlias = Callable[[Options], Built | Sequence[Built]]
 
 CONTROLLERS: Mapping[str, Factory] = {
     "namespace": lambda _: build_namespace_controller(),
@@ -70,21 +72,28 @@ CONTROLLERS: Mapping[str, Factory] = {
     "taint-eviction": lambda options: build_taint_eviction_controller(
         options.events.recorder("taint-eviction-controller")
     ),
+    "disruption": lambda options: build_disruption_controllers(
+        options.events.recorder("controllermanager")
+    ),
     "endpointslice": lambda _: build_endpointslice_controller(),
     "endpoints": lambda _: build_endpoints_controller(),
     "endpointslice-mirroring": lambda _: build_mirroring_controller(),
     "scheduler": lambda _: build_scheduler(),
 }
-"""Builders of the controllers by name."""
+"""Builders of the controllers by name; what one name switches may be several."""
 
 
-def build_controllers(names: Iterable[str], options: Options) -> list[Controller | Runnable]:
+def build_controllers(names: Iterable[str], options: Options) -> list[Built]:
     """Build controllers by name, to be added to the manager whose environment the options hold.
 
     Raises:
         ConfigurationError: a name is unknown.
     """
-    return [CONTROLLERS[name](options) for name in select_controllers(names)]
+    controllers: list[Built] = []
+    for name in select_controllers(names):
+        built = CONTROLLERS[name](options)
+        controllers += built if isinstance(built, Sequence) else [built]
+    return controllers
 
 
 def add_controllers(

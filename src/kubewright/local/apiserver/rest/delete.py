@@ -81,7 +81,7 @@ async def delete_object(call: Call, options: DeleteOptions) -> tuple[Object, boo
     for _ in range(_ATTEMPTS):
         current = await call.read()
         obj = current.object()
-        _check_preconditions(call, options, obj)
+        check_preconditions(call, options, obj)
         await _admit(call, options, obj)
         try:
             return await _carry_out(call, options, current, obj)
@@ -142,7 +142,12 @@ def _shown(options: DeleteOptions) -> Object:
     return shown
 
 
-def _check_preconditions(call: Call, options: DeleteOptions, obj: Object) -> None:
+def check_preconditions(call: Call, options: DeleteOptions, obj: Object) -> None:
+    """Check that the object is the one that a deletion means.
+
+    Raises:
+        Conflict: it has another UID or resourceVersion.
+    """
     metadata = obj["metadata"]
     uid, version = metadata.get("uid", ""), metadata.get("resourceVersion", "")
     resource = call.kind.resource

@@ -75,7 +75,24 @@ async def test_dry_run_counts_without_writing(call: Caller) -> None:
 
 
 async def test_refuses_scopes_that_it_does_not_know(call: Caller) -> None:
-    spec = {"hard": {"pods": "1"}, "scopes": ["CrossNamespacePodAffinity"]}
+    expressions = [
+        {"scopeName": "Nope", "operator": "Exists"},
+        {"scopeName": "Terminating", "operator": "NotIn", "values": ["x"]},
+    ]
+    spec = {"hard": {"pods": "1"}, "scopeSelector": {"matchExpressions": expressions}}
     reply = await call("POST", QUOTAS, {"metadata": {"name": "q"}, "spec": spec})
     assert reply.status == 422
-    assert "Unsupported value" in reply.body["message"]
+    fields = [cause["field"] for cause in reply.body["details"]["causes"]]
+    assert fields == [
+        "spec.scopeSelector.matchExpressions.scopeName",
+        "spec.scopeSelector.matchExpressions.operator",
+    ]
+
+
+async def test_a_deadline_moves_a_pod_into_another_scope(call: Caller) -> None:
+    await limit(call, {"pods": "0"}, scopes=["Terminating"])
+    assert (await call("POST", f"{NAMESPACE}/pods", pod("p"))).status == 201
+    body = {"spec": {"activeDeadlineSeconds": 5}}
+    merge = "application/merge-patch+json"
+    reply = await call("PATCH", f"{NAMESPACE}/pods/p", body, content_type=merge)
+    assert reply.status == 403

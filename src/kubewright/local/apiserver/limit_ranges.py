@@ -10,8 +10,8 @@ from kubewright.api.quantity import Quantity
 from kubewright.api.resource import Object
 from kubewright.local.apiserver.admission import Attributes
 from kubewright.local.apiserver.backend import Backend
-from kubewright.local.apiserver.pod_usage import add_amounts, pod_amounts
 from kubewright.local.apiserver.storage import decode_json, key_prefix
+from kubewright.local.quota.pod_amounts import add_amounts, pod_amounts
 
 _ANNOTATION = "kubernetes.io/limit-ranger"
 Amounts = Mapping[str, str]

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING
 
-from kubewright.api.errors import Forbidden, Invalid, StatusDetails
+from kubewright.api.errors import Forbidden, StatusDetails
 from kubewright.api.quantity import Quantity
-from kubewright.api.resource import Object, Resource
+from kubewright.api.resource import Object
 from kubewright.local.apiserver.admission import Attributes
 from kubewright.local.apiserver.backend import Backend
-from kubewright.local.apiserver.field_error import not_supported
 from kubewright.local.apiserver.lazy_module import lazy_module
 from kubewright.local.apiserver.storage import ObjectStorage, Stored, decode_json
 from kubewright.local.store import KeyMissing, RevisionMismatch
 
 if TYPE_CHECKING:
-    from kubewright.local.apiserver import quota_usage
-    from kubewright.local.apiserver.quota_usage import Usage
+    from kubewright.local.quota import usage as quota_usage
+    from kubewright.local.quota.usage import Usage
 else:
     # Few namespaces have a quota.
-    quota_usage = lazy_module("kubewright.local.apiserver.quota_usage")
+    quota_usage = lazy_module("kubewright.local.quota.usage")
 
 
 class QuotaAdmission:
@@ -42,14 +41,11 @@ class QuotaAdmission:
 
         Raises:
             Forbidden: a quota is exceeded, or needs an amount that a pod does not tell.
-            Invalid: the object is a quota with a scope that this server does not know.
         """
         obj, resource = attributes.obj, attributes.kind.resource
-        if obj is None or not resource.namespaced or attributes.subresource:
+        if obj is None or not resource.namespaced or attributes.subresource not in ("", "resize"):
             return
         storage = self._backend.storage_of("", "v1", "resourcequotas")
-        if resource == storage.kind.resource:
-            _check_scopes(attributes.name, obj)
         scope = storage.scope(attributes.namespace)
         quotas = [storage.view(item.key, item.version) for item in self._backend.store.scan(scope)]
         counted = [
@@ -67,8 +63,9 @@ class QuotaAdmission:
         if not quota_usage.is_selected(quota, resource, obj):
             return None
         added = quota_usage.usage_of(resource, obj)
-        if attributes.old is not None:
-            added = _growth(added, quota_usage.usage_of(resource, attributes.old))
+        old = attributes.old
+        if old is not None and quota_usage.is_selected(quota, resource, old):
+            added = _growth(added, quota_usage.usage_of(resource, old))
         added = {name: amount for name, amount in added.items() if name in hard and amount.value}
         if attributes.old is None and resource.plural == "pods" and not resource.group:
             self._check_told(attributes, quota, hard, obj)
@@ -86,34 +83,24 @@ class QuotaAdmission:
             name = quota["metadata"]["name"]
             raise _refused(attributes, f"failed quota: {name}: must specify {told}")
 
-    def _used(self, quota: Object, namespace: str, hard: Iterable[str]) -> Usage:
+    def _used(self, quota: Object, namespace: str, hard: Collection[str]) -> Usage:
         """Count what the namespace holds of the resources that a quota limits."""
-        names = set(hard)
-        parts: list[Usage] = [{name: Quantity(0) for name in names}]
+        now = self._backend.now()
+        parts: list[Usage] = [{name: Quantity(0) for name in hard}]
         for kind in self._backend.registry.kinds():
             resource = kind.resource
-            if kind.stored_as != resource or not _may_count(resource, names):
+            if kind.stored_as != resource:
+                continue
+            names = quota_usage.names_counted(resource, hard)
+            if not names:
                 continue
             storage = self._backend.storage(kind)
             for item in self._backend.store.scan(storage.scope(namespace)):
                 obj = decode_json(item.value)
                 if quota_usage.is_selected(quota, resource, obj):
-                    usage = quota_usage.usage_of(resource, obj)
+                    usage = quota_usage.usage_of(resource, obj, now)
                     parts.append({key: usage[key] for key in usage.keys() & names})
         return quota_usage.sum_usage(parts)
-
-
-def _may_count(resource: Resource, names: set[str]) -> bool:
-    """Tell whether objects of a resource can count under one of the names."""
-    if not resource.namespaced:
-        return False
-    if f"count/{resource.group_resource}" in names:
-        return True
-    if resource.group:
-        return False
-    if resource.plural in ("pods", "services", "persistentvolumeclaims"):
-        return True
-    return resource.plural in names
 
 
 def _growth(new: Usage, old: Usage) -> Usage:
@@ -168,15 +155,3 @@ def _write(storage: ObjectStorage, stored: Stored, used: Usage) -> None:
     except (KeyMissing, RevisionMismatch):
         # Another write counted meanwhile; the next one counts all anew.
         return
-
-
-def _check_scopes(name: str, quota: Object) -> None:
-    spec = quota.get("spec") or {}
-    selector = (spec.get("scopeSelector") or {}).get("matchExpressions") or ()
-    scopes = [*(spec.get("scopes") or ()), *(entry.get("scopeName") for entry in selector)]
-    unknown = [scope for scope in scopes if scope not in quota_usage.SCOPES]
-    if unknown:
-        causes = [
-            not_supported("spec.scopes", scope, sorted(quota_usage.SCOPES)) for scope in unknown
-        ]
-        raise Invalid.of("", "ResourceQuota", name, causes)

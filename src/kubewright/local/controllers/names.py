@@ -17,6 +17,7 @@ NAMES = (
     "node-lifecycle",
     "taint-eviction",
     "disruption",
+    "resourcequota",
     "endpointslice",
     "endpoints",
     "endpointslice-mirroring",

@@ -23,6 +23,7 @@ from kubewright.local.controllers.node_lifecycle import (
     build_taint_eviction_controller,
 )
 from kubewright.local.controllers.replicaset import build_replicaset_controller
+from kubewright.local.controllers.resource_quota import build_resource_quota_controller
 from kubewright.local.controllers.scheduler import build_scheduler
 from kubewright.local.controllers.service_account import (
     build_default_account_controller,
@@ -75,6 +76,7 @@ CONTROLLERS: Mapping[str, Factory] = {
     "disruption": lambda options: build_disruption_controllers(
         options.events.recorder("controllermanager")
     ),
+    "resourcequota": lambda options: build_resource_quota_controller(options.environment.clock),
     "endpointslice": lambda _: build_endpointslice_controller(),
     "endpoints": lambda _: build_endpoints_controller(),
     "endpointslice-mirroring": lambda _: build_mirroring_controller(),

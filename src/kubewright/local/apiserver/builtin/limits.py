@@ -17,7 +17,7 @@ from kubewright.local.apiserver.builtin.pods.resources import (
 )
 from kubewright.local.apiserver.builtin.rules import Rules, Table
 from kubewright.local.apiserver.builtin.table import AGE, CREATED_AT, column, format_age
-from kubewright.local.apiserver.field_error import duplicate, forbidden, invalid
+from kubewright.local.apiserver.field_error import duplicate, forbidden, invalid, required
 
 _BOUNDS = ("max", "min", "default", "defaultRequest", "maxLimitRequestRatio")
 _SCOPES = (
@@ -38,6 +38,18 @@ _SCOPED = {
     "BestEffort": frozenset({"pods"}),
     "VolumeAttributesClass": frozenset({"persistentvolumeclaims", "requests.storage"}),
 }
+_EXISTING = (
+    "Terminating",
+    "NotTerminating",
+    "BestEffort",
+    "NotBestEffort",
+    "CrossNamespacePodAffinity",
+)
+_MUST_EXIST = (
+    "must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, "
+    "ResourceQuotaScopeNotTerminating, ResourceQuotaScopeBestEffort, "
+    "ResourceQuotaScopeNotBestEffort or ResourceQuotaScopeCrossNamespacePodAffinity"
+)
 _CONFLICTS = ({"BestEffort", "NotBestEffort"}, {"Terminating", "NotTerminating"})
 
 
@@ -125,6 +137,50 @@ def _validate_quota(obj: Object) -> list[Cause]:
         ]
     if any(pair <= set(scopes) for pair in _CONFLICTS):
         causes.append(invalid("spec.scopes", scopes, "conflicting scopes"))
+    return causes + _validate_scope_selector(spec)
+
+
+def _validate_scope_selector(spec: Object) -> list[Cause]:
+    selector, field = spec.get("scopeSelector") or {}, "spec.scopeSelector.matchExpressions"
+    causes: list[Cause] = []
+    expressions = selector.get("matchExpressions") or ()
+    for expression in expressions:
+        scope = expression.get("scopeName") or ""
+        if scope not in _SCOPES:
+            causes.append(invalid(f"{field}.scopeName", scope, "unsupported scope"))
+        causes += [
+            invalid(field, selector, "unsupported scope applied to resource")
+            for name in sorted(spec.get("hard") or ())
+            if name in STANDARD_QUOTA and name not in _SCOPED.get(scope, STANDARD_QUOTA)
+        ]
+        causes += _validate_scope_operator(scope, expression, field)
+    if any(pair <= {e.get("scopeName") for e in expressions} for pair in _CONFLICTS):
+        causes.append(invalid(field, spec.get("scopes"), "conflicting scopes"))
+    return causes
+
+
+def _validate_scope_operator(scope: str, expression: Object, field: str) -> list[Cause]:
+    operator, values = expression.get("operator") or "", expression.get("values") or []
+    causes: list[Cause] = []
+    if scope in _EXISTING and operator != "Exists":
+        causes.append(invalid(f"{field}.operator", operator, _MUST_EXIST))
+    match operator:
+        case "In" | "NotIn":
+            if not values:
+                detail = (
+                    "must be at least one value when `operator` is 'In' or 'NotIn' for scope "
+                    "selector"
+                )
+                causes.append(required(f"{field}.values", detail))
+        case "Exists" | "DoesNotExist":
+            if values:
+                detail = (
+                    "must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope "
+                    "selector"
+                )
+                causes.append(invalid(f"{field}.values", values, detail))
+        case _:
+            causes.append(invalid(f"{field}.operator", operator, "not a valid selector operator"))
     return causes
 
 

@@ -105,7 +105,7 @@ async def test_a_controller_without_scale_makes_the_budget_fail_and_say_so(
         await client.create(build_budget(namespace, minAvailable="50%"))
 
         async def has_failed() -> bool:
-            conditions = (await read_status(client, namespace)).get("conditions") or ()
+            conditions = (await read_status(client, namespace)).get("conditions") or []
             return bool(conditions) and conditions[0]["reason"] == "SyncFailed"
 
         await eventually(has_failed)

@@ -14,6 +14,7 @@ NAMES = (
     "garbage-collector",
     "deployment",
     "replicaset",
+    "statefulset",
     "node-lifecycle",
     "taint-eviction",
     "disruption",

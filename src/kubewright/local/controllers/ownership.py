@@ -7,7 +7,7 @@ here; `apply_ownership` carries it out.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import msgspec
 
@@ -43,13 +43,23 @@ def find_candidates(store: Store, owner: Object, selector: LabelSelector) -> lis
     return found
 
 
+def is_anybody(_: Object) -> bool:
+    """Let every candidate be a member."""
+    return True
+
+
 def plan_ownership(
-    owner: Object, selector: LabelSelector, candidates: Iterable[Object]
+    owner: Object,
+    selector: LabelSelector,
+    candidates: Iterable[Object],
+    *,
+    is_member: Callable[[Object], bool] = is_anybody,
 ) -> Ownership:
     """Sort candidates of the owner's namespace by what its claim to them is.
 
     An owner that is being deleted neither adopts nor releases, and what is being deleted is not
-    adopted: both would fight the garbage collector.
+    adopted: both would fight the garbage collector. `is_member` is asked beside the selector: a
+    StatefulSet claims pods of its names only.
     """
     ownership = Ownership()
     uid = owner["metadata"]["uid"]
@@ -57,7 +67,7 @@ def plan_ownership(
     for candidate in candidates:
         metadata = candidate["metadata"]
         controller = controller_of(candidate)
-        matches = selector.matches(metadata.get("labels"))
+        matches = selector.matches(metadata.get("labels")) and is_member(candidate)
         if controller is not None:
             if controller["uid"] == uid and matches:
                 ownership.owned.append(candidate)

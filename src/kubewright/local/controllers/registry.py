@@ -30,6 +30,7 @@ from kubewright.local.controllers.service_account import (
     build_root_ca_controller,
     build_token_secret_controller,
 )
+from kubewright.local.controllers.statefulset import build_statefulset_controller
 from kubewright.runtime.context import Environment
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.manager import Manager, Runnable
@@ -68,6 +69,9 @@ CONTROLLERS: Mapping[str, Factory] = {
     ),
     "replicaset": lambda options: build_replicaset_controller(
         options.events.recorder("replicaset-controller")
+    ),
+    "statefulset": lambda options: build_statefulset_controller(
+        options.events.recorder("statefulset-controller")
     ),
     "node-lifecycle": lambda _: build_node_lifecycle_controller(),
     "taint-eviction": lambda options: build_taint_eviction_controller(

@@ -144,3 +144,22 @@ def build_node(
             "conditions": [{"type": "Ready", "status": "True"}],
         },
     }
+
+
+def build_stateful_set(replicas: int = 3, version: str = "1", **spec: Any) -> Object:
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "StatefulSet",
+        "metadata": {"name": "web", "namespace": "ns", "uid": "s", "generation": 1},
+        "spec": {
+            "replicas": replicas,
+            "serviceName": "web",
+            "selector": {"matchLabels": {"app": "web"}},
+            "template": build_template(version),
+            "podManagementPolicy": "OrderedReady",
+            "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": 0}},
+            "revisionHistoryLimit": 10,
+            **spec,
+        },
+        "status": {},
+    }

@@ -121,9 +121,15 @@ async def _store(call: Call, options: WriteOptions, obj: Object, name: str) -> b
 
 
 def _fill_system_fields(call: Call, obj: Object) -> None:
-    metadata = obj["metadata"] = dict(metadata_of(obj))
-    metadata["uid"] = call.backend.new_uid()
-    metadata["creationTimestamp"] = format_time(call.backend.now())
+    metadata = metadata_of(obj)
+    # As kube-apiserver writes it: what an object is comes before labels and owners.
+    head = {key: metadata[key] for key in ("name", "generateName", "namespace") if key in metadata}
+    obj["metadata"] = {
+        **head,
+        "uid": call.backend.new_uid(),
+        "creationTimestamp": format_time(call.backend.now()),
+        **metadata,
+    }
 
 
 def build_attributes(

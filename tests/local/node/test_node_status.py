@@ -42,7 +42,9 @@ def test_ready_keeps_its_time_of_transition() -> None:
 
 
 def test_says_in_what_it_is_less_than_other_nodes() -> None:
-    annotations = build_node(replace(FACTS, is_one_uid=True), now=NOW_TEXT)["metadata"]
+    annotations = build_node(replace(FACTS, is_one_uid=True, has_limits=False), now=NOW_TEXT)[
+        "metadata"
+    ]
     assert set(annotations["annotations"]) == {"kubewright.dev/limits", "kubewright.dev/one-uid"}
 
 
@@ -59,6 +61,8 @@ def test_reads_the_name_of_the_distribution() -> None:
 
 
 def test_a_simulated_node_says_only_that() -> None:
-    node = build_node(replace(FACTS, runtime="simulated://1", is_one_uid=True), now=NOW_TEXT)
+    node = build_node(
+        replace(FACTS, runtime="simulated://1", is_one_uid=True, has_limits=False), now=NOW_TEXT
+    )
 
     assert list(node["metadata"]["annotations"]) == ["kubewright.dev/simulated"]

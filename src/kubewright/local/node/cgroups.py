@@ -105,7 +105,9 @@ def open_tree(folder: Path, *, root: Path = Path("/sys/fs/cgroup")) -> CgroupTre
     name, own = group_name(folder), read_own_groups(Path("/proc/self/cgroup"))
     if (root / "cgroup.controllers").exists():
         unified = _open_unified(root, own.get("", "/"), name)
-        return unified and CgroupTree(dict.fromkeys(HIERARCHIES, unified), is_unified=True)
+        if unified is None:
+            return None
+        return CgroupTree(dict.fromkeys(HIERARCHIES, unified), is_unified=True)
     folders = {}
     for hierarchy in HIERARCHIES:
         mount = root / hierarchy
@@ -123,7 +125,7 @@ def open_tree(folder: Path, *, root: Path = Path("/sys/fs/cgroup")) -> CgroupTre
 
 def read_own_groups(file: Path) -> dict[str, str]:
     """Read the groups of a process by hierarchy; that of version 2 is named ""."""
-    groups = {}
+    groups: dict[str, str] = {}
     for line in file.read_text().splitlines():
         _, names, path = line.split(":", 2)
         groups |= dict.fromkeys(names.split(","), path)

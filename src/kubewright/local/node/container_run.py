@@ -22,7 +22,13 @@ from kubewright.local.node.logs import LogFollower
 from kubewright.local.node.node_context import NodeContext
 from kubewright.local.node.pod_plan import may_start
 from kubewright.local.node.probes import ProbeKind, run_probe
-from kubewright.local.node.runtime import Outcome, ProbeResult, RunningContainer, Sandbox
+from kubewright.local.node.runtime import (
+    Exit,
+    Outcome,
+    ProbeResult,
+    RunningContainer,
+    Sandbox,
+)
 from kubewright.local.node.volumes import Volume
 
 _logger = logging.getLogger(__name__)
@@ -155,7 +161,7 @@ class ContainerRun:
             record,
             Terminated(
                 exit_code=ended.exit_code,
-                reason="Error" if ended.exit_code else "Completed",
+                reason=end_reason(ended),
                 message=text,
                 started_at=container.started_at,
                 finished_at=ended.finished_at,
@@ -309,6 +315,13 @@ class ContainerRun:
     async def _kill_after(self, container: RunningContainer, grace: float) -> None:
         await self._context.clock.sleep(grace)
         self._context.runtime.signal(container, signal.SIGKILL)
+
+
+def end_reason(ended: Exit) -> str:
+    """Return the reason of a terminated state; a process killed for memory goes before all."""
+    if ended.is_oom:
+        return "OOMKilled"
+    return "Error" if ended.exit_code else "Completed"
 
 
 def stop_signal(record: ContainerRecord) -> int:

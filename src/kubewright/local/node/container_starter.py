@@ -13,6 +13,7 @@ from kubewright.local.node.image.image import Image
 from kubewright.local.node.image_puller import ensure_image
 from kubewright.local.node.node_context import NodeContext
 from kubewright.local.node.pod_files import build_hosts, build_resolver
+from kubewright.local.node.resources import build_resources
 from kubewright.local.node.runtime import (
     ContainerConfig,
     Mount,
@@ -104,6 +105,7 @@ class ContainerStarter:
             stdin=bool(spec.get("stdin")),
             stdin_once=bool(spec.get("stdinOnce")),
             tty=bool(spec.get("tty")),
+            resources=build_resources(pod, spec),
         )
 
     def _write_files(self, pod: Object, record: ContainerRecord, address: str) -> list[Mount]:

@@ -32,7 +32,9 @@ MNT_DETACH = 2
 CLONE_PARENT, CLONE_NEWNS, CLONE_NEWUTS, CLONE_NEWIPC = 0x8000, 0x20000, 0x4000000, 0x8000000
 CLONE_NEWUSER, CLONE_NEWPID, CLONE_NEWNET = 0x10000000, 0x20000000, 0x40000000
 JOINED = CLONE_NEWNS | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWNET | CLONE_NEWPID
-PR_CAPBSET_DROP, PR_SET_NO_NEW_PRIVS = 24, 38
+PR_SET_SECCOMP, PR_CAPBSET_DROP, PR_SET_NO_NEW_PRIVS = 22, 24, 38
+SECCOMP_MODE_FILTER = 2
+INSTRUCTION_BYTES = 8
 LAST_CAPABILITY = 40
 MAX_DESCRIPTORS = 4096
 MAX_LINKS = 255
@@ -132,10 +134,22 @@ def bind(source: str, target: str, writable: bool) -> None:
 
 
 def overlay(lower: str, target: str) -> None:
-    """Show a folder with a layer above that takes the writes, in memory."""
-    mount("tmpfs", target, "tmpfs", MS_NOSUID | MS_NODEV, "mode=0755")
+    """Show a folder with a layer above that takes the writes: `upper` in the target, on disk.
+
+    In memory it would count against the container's limit; that is left where the disk's file
+    system cannot be an upper layer.
+    """
+    try:
+        stack_layers(lower, target)
+    except LaunchError:
+        mount("tmpfs", target, "tmpfs", MS_NOSUID | MS_NODEV, "mode=0755")
+        stack_layers(lower, target)
+
+
+def stack_layers(lower: str, target: str) -> None:
+    """Mount an overlay whose own folders are in `target` over it."""
     for name in ("upper", "work", "merged"):
-        os.mkdir(f"{target}/{name}", 0o755)
+        os.makedirs(f"{target}/{name}", 0o755, exist_ok=True)
     layers = f"lowerdir={lower},upperdir={target}/upper,workdir={target}/work"
     merged = f"{target}/merged"
     try:
@@ -213,12 +227,29 @@ def drop_privileges(config: dict[str, Any]) -> None:
             code = ctypes.get_errno()
             if code != errno.EINVAL:  # the kernel does not know this one
                 raise LaunchError(f"drop of capability {number}: {os.strerror(code)}")
+    if config["no_new_privileges"]:
+        check(_libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "no_new_privs")
+    filter_calls(bytes.fromhex(config["seccomp"]))
     if not config["one_uid"]:
         os.setgroups(config["groups"])
         os.setresgid(config["gid"], config["gid"], config["gid"])
         os.setresuid(config["uid"], config["uid"], config["uid"])
-    if config["no_new_privileges"]:
-        check(_libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "no_new_privs")
+
+
+class FilterProgram(ctypes.Structure):
+    """The kernel's struct sock_fprog."""
+
+    _fields_ = (("length", ctypes.c_ushort), ("filter", ctypes.c_char_p))
+
+
+def filter_calls(program: bytes) -> None:
+    """Install a seccomp filter; that needs a capability that the container may not have later."""
+    if not program:
+        return
+    length = len(program) // INSTRUCTION_BYTES
+    argument = ctypes.byref(FilterProgram(length, program))
+    result = _libc.prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, argument, 0, 0)
+    check(result, "installation of the seccomp filter")
 
 
 def find_command(name: str, path: str) -> str:

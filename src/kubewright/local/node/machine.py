@@ -30,6 +30,7 @@ def read_facts(name: str, runtime: PodRuntime, address: str, port: int) -> NodeF
         boot_id=_read("/proc/sys/kernel/random/boot_id").strip(),
         architecture=ARCHITECTURES.get(system.machine, system.machine),
         is_one_uid=runtime.is_one_uid,
+        has_limits=runtime.has_limits,
     )
 
 

@@ -41,6 +41,7 @@ class NodeFacts(msgspec.Struct, frozen=True):
     boot_id: str
     architecture: str = "amd64"
     is_one_uid: bool = False
+    has_limits: bool = True
 
     @property
     def is_simulated(self) -> bool:
@@ -71,15 +72,18 @@ def build_annotations(facts: NodeFacts) -> dict[str, str]:
     """Build the annotations that say in what the node differs from others."""
     if facts.is_simulated:
         return {"kubewright.dev/simulated": "Pods are simulated: no processes run in them."}
-    annotations = {
-        "kubewright.dev/limits": "Limits of cpu and memory are not enforced.",
-    }
-    if not facts.is_one_uid:
-        return annotations
-    return annotations | {
-        "kubewright.dev/one-uid": "Containers have the uid they ask for, in a user namespace, and "
-        "are all one user of the host: supplementalGroups and fsGroup have no effect."
-    }
+    annotations = {}
+    if not facts.has_limits:
+        annotations["kubewright.dev/limits"] = (
+            "No control group may be made here: limits of memory are watched by the node, those of "
+            "cpu are not enforced."
+        )
+    if facts.is_one_uid:
+        annotations["kubewright.dev/one-uid"] = (
+            "Containers have the uid they ask for, in a user namespace, and are all one user of "
+            "the host: supplementalGroups and fsGroup have no effect."
+        )
+    return annotations
 
 
 def build_node_status(facts: NodeFacts, *, now: str, before: Sequence[Object] = ()) -> Object:

@@ -7,7 +7,6 @@ import contextlib
 import json
 import logging
 import os
-import shutil
 import socket
 import subprocess
 import uuid
@@ -18,7 +17,9 @@ from typing import Any
 
 from kubewright.api.resource import Object
 from kubewright.client.clock import Clock, SystemClock
+from kubewright.local.node.cgroups import ContainerGroup
 from kubewright.local.node.container_command import ContainerCommand
+from kubewright.local.node.container_limits import ContainerLimits
 from kubewright.local.node.container_streams import Attachment, ContainerStreams
 from kubewright.local.node.image.image import Image
 from kubewright.local.node.image.store import ImageStore
@@ -31,7 +32,8 @@ from kubewright.local.node.network import (
 )
 from kubewright.local.node.probe_handlers import probe_exec, probe_http, probe_tcp, resolve_port
 from kubewright.local.node.process import Process, read_to_end
-from kubewright.local.node.rootfs import capability_numbers, plan_mounts
+from kubewright.local.node.resources import ContainerResources
+from kubewright.local.node.rootfs import capability_numbers, plan_mounts, remove_tree
 from kubewright.local.node.runtime import (
     ContainerConfig,
     ExecResult,
@@ -41,8 +43,11 @@ from kubewright.local.node.runtime import (
     ProbeResult,
     RunningContainer,
     Sandbox,
+    SecuritySettings,
     StartError,
 )
+from kubewright.local.node.seccomp import build_filter
+from kubewright.local.node.security import capability_names
 from kubewright.version import VERSION
 
 _logger = logging.getLogger(__name__)
@@ -74,6 +79,7 @@ class ProcessRuntime:
         self._images = ImageStore(images or folder / "images")
         network = IPv4Network(pod_cidr) if pod_cidr else None
         self._network = PodNetwork(is_root=self._root, network=network)
+        self._limits = ContainerLimits(self._clock)
         self._sandboxes: dict[str, SandboxNamespaces] = {}
         self._processes: dict[str, Process] = {}
         self._streams: dict[str, ContainerStreams] = {}
@@ -99,9 +105,15 @@ class ProcessRuntime:
         """An ordinary user has one uid to give."""
         return not self._root
 
+    @property
+    def has_limits(self) -> bool:
+        """Tell whether the kernel holds containers to their limits; else memory is watched."""
+        return self._limits.are_enforced
+
     async def start(self) -> None:
         """Make the pod network. Raises ConfigurationError with what to do."""
         await self._network.start()
+        await self._limits.start(self._folder)
 
     async def wait(self) -> None:
         """Wait until the network's holder has ended."""
@@ -115,6 +127,7 @@ class ProcessRuntime:
         for sandbox in self._sandboxes.values():
             sandbox.close()
         self._sandboxes.clear()
+        await self._limits.stop()
 
     def enter_command(self) -> list[str]:
         """Return the command that runs what follows it in the pod network."""
@@ -156,10 +169,13 @@ class ProcessRuntime:
         root.mkdir(parents=True)
         streams = ContainerStreams(stdin=config.stdin, stdin_once=config.stdin_once, tty=config.tty)
         try:
-            process = await self._create(sandbox, config, root, streams.child)
+            await self._limits.create(container_id, config.resources)
+            group = self._limits.find(container_id)
+            process = await self._create(sandbox, config, root, streams.child, group)
         except (StartError, OSError) as error:
             streams.abandon()
-            await asyncio.to_thread(root.rmdir)
+            await asyncio.to_thread(remove_tree, root)
+            await self._limits.remove(container_id)
             if isinstance(error, StartError):
                 raise
             raise StartError(str(error)) from error
@@ -170,6 +186,7 @@ class ProcessRuntime:
         container = RunningContainer(container_id, config, started, exited)
         self._processes[container_id] = process
         self._streams[container_id] = streams
+        self._limits.watch(process, container)
         task = asyncio.create_task(self._supervise(process, container, root, streams))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -191,8 +208,16 @@ class ProcessRuntime:
             log.close()
         code = await process.wait()
         del self._processes[container.id], self._streams[container.id]
-        await asyncio.to_thread(shutil.rmtree, root, ignore_errors=True)
-        container.exited.set_result(Exit(code if code >= 0 else 128 - code, self._clock.now()))
+        is_oom = await self._limits.remove(container.id)
+        await asyncio.to_thread(remove_tree, root)
+        code = code if code >= 0 else 128 - code
+        container.exited.set_result(Exit(code, self._clock.now(), is_oom))
+
+    async def limit(self, container: RunningContainer, resources: ContainerResources) -> None:
+        """Hold a running container to other limits. Raises StartError with the kernel's reason."""
+        process = self._processes.get(container.id)
+        if process is not None:
+            await self._limits.change(process, container, resources)
 
     async def _create(
         self,
@@ -200,6 +225,7 @@ class ProcessRuntime:
         config: ContainerConfig,
         root: Path,
         streams: tuple[int, int, int],
+        group: ContainerGroup | None,
     ) -> Process:
         namespaces = self._sandboxes.get(sandbox.identity.uid)
         if namespaces is None:
@@ -217,7 +243,7 @@ class ProcessRuntime:
         }
         if config.tty:
             launch["env"].setdefault("TERM", "xterm")
-        return await _launch("create", launch, streams[1:], shared, stdin=streams[0])
+        return await _launch("create", launch, streams[1:], shared, stdin=streams[0], group=group)
 
     def _execution(self, config: ContainerConfig, argv: Sequence[str]) -> dict[str, Any]:
         security = config.security
@@ -231,7 +257,13 @@ class ProcessRuntime:
             "one_uid": self.is_one_uid,
             "capabilities": capability_numbers(security.capabilities),
             "no_new_privileges": security.no_new_privileges,
+            "seccomp": self._filter(security).hex(),
         }
+
+    def _filter(self, security: SecuritySettings) -> bytes:
+        if not security.seccomp:
+            return b""
+        return build_filter(os.uname().machine, capability_names(security.capabilities))
 
     def signal(self, container: RunningContainer, number: int) -> None:
         """Send a signal to a container's first process."""
@@ -258,7 +290,8 @@ class ProcessRuntime:
         config = {"target": process.pid, **self._execution(container.config, argv)}
         reader, writer = os.pipe()
         try:
-            command = await _launch("join", config, [writer, writer])
+            group = self._limits.find(container.id)
+            command = await _launch("join", config, [writer, writer], group=group)
         except BaseException:
             os.close(reader)
             raise
@@ -284,7 +317,8 @@ class ProcessRuntime:
             config["env"].setdefault("TERM", "xterm")
 
         async def launch(stdin: int, stdout: int, stderr: int) -> Process:
-            return await _launch("join", config, [stdout, stderr], stdin=stdin)
+            group = self._limits.find(container.id)
+            return await _launch("join", config, [stdout, stderr], stdin=stdin, group=group)
 
         return await ContainerCommand.open(launch, stdin=stdin, tty=tty)
 
@@ -326,12 +360,13 @@ async def _launch(
     outputs: Sequence[int],
     pass_fds: Sequence[int] = (),
     stdin: int = subprocess.DEVNULL,
+    group: ContainerGroup | None = None,
 ) -> Process:
     """Start the launcher and wait until the command is executed; return the command's process.
 
     When cancelled, what is underway is waited for and killed: no process is left unknown.
     """
-    work = asyncio.create_task(_start_launcher(mode, config, outputs, pass_fds, stdin))
+    work = asyncio.create_task(_start_launcher(mode, config, outputs, pass_fds, stdin, group))
     try:
         return await asyncio.shield(work)
     except asyncio.CancelledError:
@@ -346,6 +381,7 @@ async def _start_launcher(
     outputs: Sequence[int],
     pass_fds: Sequence[int],
     stdin: int,
+    group: ContainerGroup | None,
 ) -> Process:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     ours.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
@@ -361,6 +397,8 @@ async def _start_launcher(
                 stderr=outputs[1],
             )
         try:
+            if group is not None:
+                await asyncio.to_thread(group.add, launcher.pid)
             return await _handshake(ours, config, launcher.pid)
         finally:
             launcher.kill()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import os
+import shutil
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -11,6 +13,7 @@ from kubewright.local.node.image.image import Image
 from kubewright.local.node.runtime import Mount
 
 MountStep: TypeAlias = dict[str, Any]
+_logger = logging.getLogger(__name__)
 
 DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 FOLDERS = ("etc", "home", "mnt", "opt", "root", "run", "srv", "var/lib", "var/log", "var/cache")
@@ -102,6 +105,19 @@ def _bind(source: Path, target: str) -> MountStep:
 
 def _folder(target: str, mode: int = 0o755) -> MountStep:
     return {"do": "folder", "target": target, "mode": mode}
+
+
+def remove_tree(folder: Path) -> None:
+    """Remove the folder of a container, with what is in it that its owner made unreadable."""
+
+    def open_up(_: object, path: str, __: object) -> None:
+        try:
+            os.chmod(path, 0o700)
+            shutil.rmtree(path)
+        except OSError as error:
+            _logger.warning("%s was not removed: %s", path, error)
+
+    shutil.rmtree(folder, onerror=open_up)
 
 
 def capability_numbers(mask: int) -> Sequence[int]:

@@ -17,6 +17,7 @@ from kubewright.api.resource import NamespacedName, Object
 from kubewright.local.node.container_command import ContainerCommand
 from kubewright.local.node.container_streams import Streams
 from kubewright.local.node.image.image import Image
+from kubewright.local.node.resources import ContainerResources
 
 DEFAULT_CAPABILITIES = 0xA80425FB
 """What container runtimes leave to a container: CHOWN, NET_BIND_SERVICE and twelve others."""
@@ -81,6 +82,8 @@ class SecuritySettings(msgspec.Struct, frozen=True):
     no_new_privileges: bool = False
     read_only_root: bool = False
     privileged: bool = False
+    seccomp: bool = False
+    """The runtime's default seccomp profile applies."""
 
 
 class ContainerConfig(msgspec.Struct, frozen=True):
@@ -105,13 +108,18 @@ class ContainerConfig(msgspec.Struct, frozen=True):
     stdin: bool = False
     stdin_once: bool = False
     tty: bool = False
+    resources: ContainerResources = ContainerResources()
 
 
 class Exit(msgspec.Struct, frozen=True):
-    """How a container ended; for a killed one `exit_code` is 128 plus the signal's number."""
+    """How a container ended; for a killed one `exit_code` is 128 plus the signal's number.
+
+    `is_oom` says that a process of it was killed for want of memory.
+    """
 
     exit_code: int
     finished_at: datetime
+    is_oom: bool = False
 
 
 class RunningContainer(msgspec.Struct):
@@ -151,6 +159,11 @@ class PodRuntime(Protocol):
     @property
     def is_one_uid(self) -> bool:
         """Tell whether all containers are one user of the host, whatever user they ask for."""
+        ...
+
+    @property
+    def has_limits(self) -> bool:
+        """Tell whether the kernel holds containers to their limits of cpu and memory."""
         ...
 
     async def start(self) -> None:
@@ -195,6 +208,10 @@ class PodRuntime(Protocol):
 
     async def start_container(self, sandbox: Sandbox, config: ContainerConfig) -> RunningContainer:
         """Start a container. Raises StartError."""
+        ...
+
+    async def limit(self, container: RunningContainer, resources: ContainerResources) -> None:
+        """Hold a running container to other limits. Raises StartError with the kernel's reason."""
         ...
 
     def signal(self, container: RunningContainer, number: int) -> None:

@@ -150,7 +150,7 @@ def build_filter(machine: str, capabilities: Container[str]) -> bytes:
         program += [_jump(_JUMP_EQUAL, number, 0, 1), _statement(_RETURN, _ERRNO | _EPERM)]
     if "SYS_ADMIN" not in capabilities:
         program += [
-            # Its flags are behind a pointer, which a filter cannot follow; libraries then use clone.
+            # A filter cannot follow the pointer to its flags; libraries then use clone.
             _jump(_JUMP_EQUAL, known.clone3, 0, 1),
             _statement(_RETURN, _ERRNO | _ENOSYS),
             _jump(_JUMP_EQUAL, known.clone, 0, 3),

@@ -90,7 +90,28 @@ def build_security(pod: Object, container: Object, image: Image) -> SecuritySett
         no_new_privileges=own.get("allowPrivilegeEscalation") is False,
         read_only_root=bool(own.get("readOnlyRootFilesystem")),
         privileged=privileged,
+        seccomp=not privileged and _has_default_profile(choose("seccompProfile")),
     )
+
+
+def _has_default_profile(profile: Object | None) -> bool:
+    """Tell whether the runtime's default seccomp profile applies.
+
+    Raises:
+        ConfigError: a profile of the node's files is asked for.
+    """
+    kind = (profile or {}).get("type") or "Unconfined"
+    if kind == "Localhost":
+        path = (profile or {}).get("localhostProfile")
+        raise ConfigError(
+            f'local nodes have no seccomp profile "{path}": use RuntimeDefault or Unconfined'
+        )
+    return bool(kind == "RuntimeDefault")
+
+
+def capability_names(mask: int) -> list[str]:
+    """Return the names of the capabilities in a mask."""
+    return [name for number, name in enumerate(CAPABILITIES) if mask >> number & 1]
 
 
 def build_capabilities(context: Object) -> int:

@@ -17,6 +17,7 @@ from kubewright.local.node.container_streams import Streams
 from kubewright.local.node.image.image import Image
 from kubewright.local.node.image.reference import parse_reference
 from kubewright.local.node.network import POD_NETWORK, AddressPool
+from kubewright.local.node.resources import ContainerResources
 from kubewright.local.node.runtime import (
     ContainerConfig,
     ExecResult,
@@ -72,6 +73,11 @@ class SimulatedRuntime:
     @property
     def is_one_uid(self) -> bool:
         """Nothing runs, so nothing is owned by root."""
+        return True
+
+    @property
+    def has_limits(self) -> bool:
+        """Nothing runs that could go beyond a limit."""
         return True
 
     async def start(self) -> None:
@@ -135,6 +141,9 @@ class SimulatedRuntime:
     async def _complete_later(self, container: RunningContainer) -> None:
         await self._clock.sleep(self._run_seconds)
         self.complete(container)
+
+    async def limit(self, container: RunningContainer, resources: ContainerResources) -> None:
+        """Nothing runs that could use anything."""
 
     def signal(self, container: RunningContainer, number: int) -> None:
         """End a container: of SIGTERM it dies well, of SIGKILL as a killed process does."""

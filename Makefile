@@ -11,10 +11,10 @@ PYTEST  := $(BIN)/pytest
 ON_REAL_SERVER := tests/testing tests/runtime tests/webhook tests/adversity
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo demo-record test lint types imports check recordings conformance suites bench generate clean
+.PHONY: help venv demo demo-record test lint types imports check recordings conformance e2e suites bench generate clean
 
 help: ## Show this list
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
 
 venv: $(VENV)/.ready ## Make .venv with kubewright, the memcached operator, kubectl and the test tools
 
@@ -55,7 +55,7 @@ recordings: venv ## Show where our API server differs from recorded answers of t
 
 conformance: venv ## Run all that needs a cluster on the real Kubernetes (needs Go; builds it once)
 	@$(PYTHON) tools/system_packages.py --optional memcached bubblewrap iproute2
-	@$(BIN)/python tools/real_control_plane.py --shared $(SHARED) || { [ $$? = 3 ] && exit 0; exit 1; }; \
+	@$(BIN)/python tools/real_cluster.py --shared $(SHARED) || { [ $$? = 3 ] && exit 0; exit 1; }; \
 	export KUBEWRIGHT_SHARED=$(SHARED); failed=0; \
 	$(BIN)/python tools/on_kube_apiserver.py $(BIN)/python -m conformance check || failed=1; \
 	$(BIN)/python -m conformance.sessions check --server real || failed=1; \
@@ -63,6 +63,14 @@ conformance: venv ## Run all that needs a cluster on the real Kubernetes (needs 
 		$(BIN)/python tools/on_kube_apiserver.py $(PYTEST) $$suite || failed=1; done; \
 	$(PYTEST) tests/acceptance --cluster real || failed=1; \
 	$(PYTEST) tests/acceptance --cluster mixed || failed=1; \
+	exit $$failed
+
+e2e: venv ## Run acceptance tests and recorded pods on a whole real cluster (needs root and Go)
+	@$(PYTHON) tools/system_packages.py runc containernetworking-plugins iptables conntrack socat debootstrap
+	@$(BIN)/python tools/real_cluster.py --shared $(SHARED) --node || { [ $$? = 3 ] && exit 0; exit 1; }; \
+	export KUBEWRIGHT_SHARED=$(SHARED); failed=0; \
+	$(BIN)/python -m tests.acceptance.clusters whole $(BIN)/python -m conformance check --cases nodes || failed=1; \
+	$(PYTEST) tests/acceptance --cluster whole || failed=1; \
 	exit $$failed
 
 suites: venv ## Run test suites of kopf, lightkube, kr8s and the official client (needs the network)

@@ -25,8 +25,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Let the acceptance tests run on the real control plane."""
     parser.addoption(
         "--cluster",
-        choices=["local", "real", "mixed"],
+        choices=["local", "real", "mixed", "whole"],
         default="local",
-        help="the cluster of the acceptance tests: ours; the real Kubernetes; or the real API "
-        "server with our controllers. Our node runs the pods of all three",
+        help="the cluster of the acceptance tests: ours; the real control plane with our node; the "
+        "real API server with our controllers and node; or the whole real Kubernetes",
     )

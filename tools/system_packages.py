@@ -17,11 +17,23 @@ import subprocess
 import sys
 from collections.abc import Callable
 
+
+def has_program(name: str) -> bool:
+    """Tell whether a program of administrators is there, which ordinary users' $PATH leaves out."""
+    return shutil.which(name, path=f"{os.defpath}:/sbin:/usr/sbin") is not None
+
+
 CHECKS: dict[str, Callable[[], bool]] = {
     "python3-venv": lambda: importlib.util.find_spec("ensurepip") is not None,
     "memcached": lambda: shutil.which("memcached") is not None,
     "bubblewrap": lambda: shutil.which("bwrap") is not None,
-    "iproute2": lambda: shutil.which("ip", path=f"{os.defpath}:/sbin:/usr/sbin") is not None,
+    "iproute2": lambda: has_program("ip"),
+    "runc": lambda: has_program("runc"),
+    "containernetworking-plugins": lambda: os.path.exists("/usr/lib/cni/bridge"),
+    "iptables": lambda: has_program("iptables"),
+    "conntrack": lambda: has_program("conntrack"),
+    "socat": lambda: has_program("socat"),
+    "debootstrap": lambda: has_program("debootstrap"),
 }
 
 

@@ -1,4 +1,8 @@
-"""The clusters that acceptance tests run on."""
+"""The clusters that acceptance tests run on.
+
+`python -m tests.acceptance.clusters NAME COMMAND…` runs a command with one of them, by $KUBECONFIG
+and $KUBEWRIGHT_TEST_KUBECONFIG.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -79,16 +84,42 @@ def mixed_cluster(folder: Path) -> Iterator[Cluster]:
         yield cluster
 
 
-CLUSTERS = {"local": local_cluster, "real": real_cluster, "mixed": mixed_cluster}
+@contextmanager
+def whole_cluster(folder: Path) -> Iterator[Cluster]:
+    """Start the real Kubernetes with a real node: kubelet, containerd, kube-proxy, CoreDNS."""
+    up = _recipe("node.py")
+    with (
+        # UNIX sockets of containerd lie in it, whose paths must be short.
+        tempfile.TemporaryDirectory(prefix="kw") as short,
+        _process([sys.executable, str(up), "up", short], folder / "node.log") as process,
+    ):
+        deadline = time.monotonic() + 300
+        while "node ready" not in (folder / "node.log").read_text():
+            assert process.poll() is None, (folder / "node.log").read_text()
+            assert time.monotonic() < deadline, "the real cluster did not start"
+            time.sleep(0.2)
+        yield Cluster(Path(short, "kubeconfig-host"), simulated=False, is_real=True, folder=folder)
+
+
+CLUSTERS = {
+    "local": local_cluster,
+    "real": real_cluster,
+    "mixed": mixed_cluster,
+    "whole": whole_cluster,
+}
+
+
+def _recipe(name: str) -> Path:
+    shared = Path(os.environ.get("KUBEWRIGHT_SHARED", "../shared")).resolve()
+    recipe = shared / "realcluster" / name
+    if not recipe.exists():
+        pytest.skip(f"{recipe} is not there: set KUBEWRIGHT_SHARED to the folder of realcluster")
+    return recipe
 
 
 @contextmanager
 def _real_control_plane(folder: Path, *arguments: str) -> Iterator[None]:
-    shared = Path(os.environ.get("KUBEWRIGHT_SHARED", "../shared")).resolve()
-    up = shared / "realcluster" / "up.py"
-    if not up.exists():
-        pytest.skip(f"{up} is not there: set KUBEWRIGHT_SHARED to the folder of realcluster")
-    command = [sys.executable, str(up), str(folder / "real"), *arguments]
+    command = [sys.executable, str(_recipe("up.py")), str(folder / "real"), *arguments]
     with _process(command, folder / "real.log") as process:
         deadline = time.monotonic() + 90
         while not (folder / "real" / "pids").exists():  # up.py writes it last
@@ -130,3 +161,17 @@ def _wait_for_node(kubeconfig: Path, node: subprocess.Popen[bytes], log: Path) -
         assert node.poll() is None, log.read_text()
         assert time.monotonic() < deadline, f"{result.stderr}\n{log.read_text()}"
         time.sleep(0.2)
+
+
+def main() -> int:
+    """Run a command on a cluster; return its exit code."""
+    name, *command = sys.argv[1:]
+    with tempfile.TemporaryDirectory() as folder, CLUSTERS[name](Path(folder)) as cluster:
+        config = str(cluster.kubeconfig)
+        variables = {"KUBECONFIG": config, "KUBEWRIGHT_TEST_KUBECONFIG": config}
+        environment = {**os.environ, **cluster.environment, **variables}
+        return subprocess.run(command, env=environment, check=False).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,7 +1,8 @@
 """Acceptance tests: real clients on a whole cluster, ours by default or the real one.
 
 `pytest tests/acceptance --cluster real` runs the same tests on kube-apiserver, controller-manager
-and scheduler, with our node under them; `--cluster mixed` on kube-apiserver with our controllers.
+and scheduler, with our node under them; `--cluster mixed` on kube-apiserver with our controllers;
+`--cluster whole` on a real node too, with kubelet and containerd.
 Nothing but the kubeconfig differs.
 """
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 
-def build_deployment(name: str, *, replicas: int = 2, image: str = "memcached:1.6.9") -> Any:
+def build_deployment(name: str, *, replicas: int = 2, image: str = "memcached:1.6") -> Any:
     """Build a Deployment of memcached with a readiness probe."""
     labels = {"app": name}
     return {

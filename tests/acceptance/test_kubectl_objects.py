@@ -86,7 +86,7 @@ def test_get_prints_tables_and_names(kubectl: Kubectl) -> None:
     assert table.splitlines()[0].split() == ["NAME", "READY", "UP-TO-DATE", "AVAILABLE", "AGE"]
     assert table.splitlines()[1].split()[:4] == ["table", "0/0", "0", "0"]
     assert kubectl("get", "deploy", "-o", "name") == "deployment.apps/table\n"
-    assert "memcached:1.6.9" in kubectl("get", "deploy", "-o", "wide")
+    assert "memcached:1.6" in kubectl("get", "deploy", "-o", "wide")
     assert kubectl("get", "deploy", "absent", code=1) == (
         'Error from server (NotFound): deployments.apps "absent" not found\n'
     )
@@ -114,7 +114,7 @@ def test_diff_shows_what_apply_would_change(kubectl: Kubectl) -> None:
     manifest["spec"]["template"]["spec"]["containers"][0]["image"] = "memcached:1.6.18"
     text = kubectl("diff", "-f", "-", stdin=str(manifest), code=1)
 
-    assert "-      - image: memcached:1.6.9" in text or "-        image: memcached:1.6.9" in text
+    assert "-      - image: memcached:1.6" in text or "-        image: memcached:1.6" in text
     assert "memcached:1.6.18" in text
     assert kubectl.get("deploy", "differs")["metadata"]["generation"] == 1
 
@@ -141,7 +141,7 @@ def test_patch_takes_all_three_kinds(kubectl: Kubectl) -> None:
     kubectl("patch", "deployment", "patched", "--type=json", "-p", operation)
 
     spec = kubectl.get("deployment", "patched")["spec"]
-    assert spec["template"]["spec"]["containers"][0]["image"] == "memcached:1.6.9"
+    assert spec["template"]["spec"]["containers"][0]["image"] == "memcached:1.6"
     assert spec["template"]["spec"]["containers"][0]["tty"] is True
     assert (spec["paused"], spec["revisionHistoryLimit"]) == (True, 2)
 

@@ -41,7 +41,7 @@ def pod(kubectl: Kubectl, cluster: Cluster) -> str:
         lambda: "default" in kubectl("get", "serviceaccount", "-o", "name"),
         "a service account for pods in the new namespace",
     )
-    kubectl("run", "cache", "--image=memcached:1.6.9")
+    kubectl("run", "cache", "--image=memcached:1.6")
     kubectl("wait", "pod/cache", "--for=condition=Ready", "--timeout=60s")
     return "cache"
 

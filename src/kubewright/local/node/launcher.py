@@ -179,6 +179,10 @@ def apply_mount(root: str, step: dict[str, Any]) -> None:
         case "sysfs":
             os.makedirs(target, exist_ok=True)
             mount("sysfs", target, "sysfs", MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC)
+        case "devpts":
+            os.makedirs(target, exist_ok=True)
+            options = "newinstance,ptmxmode=0666,mode=0620"
+            mount("devpts", target, "devpts", MS_NOSUID | MS_NOEXEC, options)
         case "copy":
             shutil.copytree(step["source"], target, symlinks=True, dirs_exist_ok=True)
         case "folder":

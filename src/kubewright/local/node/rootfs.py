@@ -88,7 +88,14 @@ def _plan_kernel() -> list[MountStep]:
         {"do": "tmpfs", "target": "/dev/shm", "options": "mode=1777,size=64m", "flags": MS_NOEXEC},
     ]
     steps += [{**_bind(Path("/dev", name), f"/dev/{name}"), "writable": True} for name in DEVICES]
-    links = {"fd": "/proc/self/fd", "stdin": "fd/0", "stdout": "fd/1", "stderr": "fd/2"}
+    steps.append({"do": "devpts", "target": "/dev/pts"})
+    links = {
+        "ptmx": "pts/ptmx",
+        "fd": "/proc/self/fd",
+        "stdin": "fd/0",
+        "stdout": "fd/1",
+        "stderr": "fd/2",
+    }
     steps += [{"do": "link", "source": to, "target": f"/dev/{name}"} for name, to in links.items()]
     return steps
 

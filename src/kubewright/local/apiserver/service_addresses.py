@@ -13,6 +13,9 @@ from kubewright.local.apiserver.storage import decode_json, key_prefix
 
 NETWORK = ipaddress.IPv4Network("10.96.0.0/16")
 NODE_PORTS = range(30000, 32768)
+_FIXED = range(1, 257)
+"""Addresses that are given to Services that ask for them, until no others are left (KEP-3070)."""
+_CHOSEN = range(257, NETWORK.num_addresses - 1)
 _PREFIX = key_prefix("", "services")
 _EXPOSED = ("NodePort", "LoadBalancer")
 
@@ -68,13 +71,12 @@ class ServiceAddresses:
 
     def _free_ip(self) -> str:
         _, ips, _ = self._record()
-        first, last = int(NETWORK.network_address) + 1, int(NETWORK.broadcast_address) - 1
-        size = last - first
-        start = self._backend.random.randrange(size)
-        for offset in range(size):
-            address = str(ipaddress.IPv4Address(first + (start + offset) % size))
-            if address not in ips:
-                return address
+        for band in (_CHOSEN, _FIXED):
+            start = self._backend.random.randrange(len(band))
+            for offset in range(len(band)):
+                address = str(NETWORK[band[(start + offset) % len(band)]])
+                if address not in ips:
+                    return address
         raise InternalError(
             "Internal error occurred: failed to allocate a serviceIP: range is full"
         )

@@ -116,7 +116,7 @@ class ContainerStarter:
         hosts.write_text(build_hosts(pod, address, context.cluster_domain))
         host_file = Path("/etc/resolv.conf")
         host_resolver = host_file.read_text() if host_file.exists() else ""
-        dns = context.cluster_dns or context.runtime.host_address
+        dns = context.cluster_dns() or context.runtime.host_address
         resolver.write_text(build_resolver(pod, dns, context.cluster_domain, host_resolver))
         message = self.termination_file(record)
         message.parent.mkdir(parents=True, exist_ok=True)

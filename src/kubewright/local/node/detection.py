@@ -27,7 +27,10 @@ async def detect_runtime() -> Detection:
             return Detection(False, f"`{program}` is missing: install the package {package}")
     user = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
     argv = ["unshare", *user, "--net", "--mount", "--pid", "--fork", "--mount-proc", "--"]
-    script = "ip link add pods type bridge && ip link add pod1 type veth peer name pod2"
+    script = (
+        "ip link add pods type bridge && ip link add pod1 type veth peer name pod2 && "
+        "echo 1 > /proc/sys/net/ipv4/ip_forward"
+    )
     code, output = await run([*argv, "sh", "-c", script])
     if code == 0:
         return Detection(True)

@@ -4,9 +4,12 @@ It is started by `network.PodNetwork` inside fresh network, mount and pid namesp
 namespace, for an ordinary user) and answers one request at a time on the socket it was given:
 
     bridge CIDR GATEWAY            make the bridge that the pods hang on
-    uplink INTERFACE               attach an interface that was moved here to the bridge
+    uplink INTERFACE ADDRESS       use an interface that was moved here as the way to the host
     sandbox HOSTNAME PORT ADDRESS GATEWAY    make a pod's namespaces; answers with net, uts, ipc
-    socket                         make a TCP socket in this network; answers with it
+    socket KIND                    make a socket in this network; answers with it
+    address ADDRESS                make an address one of this network's own
+    wire CIDR                      make the way to other nodes; answers with a packet socket
+    route CIDR                     let an address range lead out of this network's own sockets
     tmpfs PATH OPTIONS             mount a tmpfs that only this mount namespace and its heirs see
 
 The words of a request are separated by NUL. Answers are `ok` with descriptors (SCM_RIGHTS), or
@@ -27,6 +30,24 @@ import sys
 CLONE_NEWUTS, CLONE_NEWIPC, CLONE_NEWNET = 0x04000000, 0x08000000, 0x40000000
 BRIDGE = "pods"
 REAP_SECONDS = 5.0
+NETLINK_NETFILTER = 12
+SOCKETS = {
+    "tcp": (socket.AF_INET, socket.SOCK_STREAM, 0),
+    "udp": (socket.AF_INET, socket.SOCK_DGRAM, 0),
+    "netfilter": (socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_NETFILTER),
+}
+SETTINGS = {
+    "ip_forward": "1",
+    # The sender of a packet that goes back to the bridge cannot reach its target in another way.
+    "conf/all/send_redirects": "0",
+    "conf/default/send_redirects": "0",
+    "conf/all/rp_filter": "0",
+    "conf/default/rp_filter": "0",
+}
+WIRE, WIRE_END = "nodes", "nodes-end"
+WIRE_ADDRESS = "02:6b:77:00:00:01"
+"""The same on every node: what one node sends is then addressed to the next."""
+ETH_P_ALL, SOL_PACKET, PACKET_IGNORE_OUTGOING, PACKET_VNET_HDR = 3, 263, 23, 15
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -57,12 +78,37 @@ def run_ip(commands: str) -> None:
 
 
 def make_bridge(cidr: str, gateway: str) -> None:
-    """Make the bridge with the gateway's address."""
+    """Make the bridge with the gateway's address, and forward what pods send to one another.
+
+    Pods are apart on the bridge and reach each other by way of the gateway, so that every packet
+    passes the rules of Services and NetworkPolicies.
+    """
+    for name, value in SETTINGS.items():
+        with open(f"/proc/sys/net/ipv4/{name}", "w") as setting:
+            setting.write(value)
     prefix = cidr.partition("/")[2]
     run_ip(
         f"link set lo up\nlink add {BRIDGE} type bridge forward_delay 0 stp_state 0\n"
         f"addr add {gateway}/{prefix} dev {BRIDGE}\nlink set {BRIDGE} up\n"
     )
+
+
+def make_wire(cidr: str) -> int:
+    """Make the way to the pods of other nodes; what is sent there comes out of the packet socket.
+
+    Packets carry a header that tells what is left to do for them (virtio_net_hdr): checksums and
+    segments are made once, by whoever takes them off the last node.
+    """
+    run_ip(
+        f"link add {WIRE} address {WIRE_ADDRESS} type veth peer name {WIRE_END}\n"
+        f"link set {WIRE} arp off\nlink set {WIRE_END} arp off\n"
+        f"link set {WIRE} up\nlink set {WIRE_END} up\nroute replace {cidr} dev {WIRE}\n"
+    )
+    wire = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
+    wire.setsockopt(SOL_PACKET, PACKET_VNET_HDR, 1)
+    wire.setsockopt(SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)
+    wire.bind((WIRE_END, ETH_P_ALL))
+    return wire.detach()
 
 
 def make_sandbox(hostname: str, port: str, address: str, gateway: str) -> list[int]:
@@ -77,7 +123,8 @@ def make_sandbox(hostname: str, port: str, address: str, gateway: str) -> list[i
         _expect(ours, b"unshared")
         run_ip(
             f"link add {port} type veth peer name eth0 netns {pid}\n"
-            f"link set {port} master {BRIDGE}\nlink set {port} up\n"
+            f"link set {port} master {BRIDGE}\n"
+            f"link set {port} type bridge_slave isolated on\nlink set {port} up\n"
         )
         ours.send(b"linked")
         return _expect(ours, b"ready")
@@ -96,8 +143,8 @@ def _serve_sandbox(channel: socket.socket, hostname: str, address: str, gateway:
         if channel.recv(16) != b"linked":
             os._exit(1)
         run_ip(
-            f"link set lo up\naddr add {address} dev eth0\nlink set eth0 up\n"
-            f"route add default via {gateway}\n"
+            f"link set lo up\naddr add {address}/32 dev eth0\nlink set eth0 up\n"
+            f"route add {gateway} dev eth0\nroute add default via {gateway}\n"
         )
         # As container runtimes do: a pod may listen on port 80 without being root. A read-only
         # /proc/sys, as some containers have, leaves the kernel's default.
@@ -131,14 +178,20 @@ def answer(words: list[str]) -> list[int]:
     match words:
         case ["bridge", cidr, gateway]:
             make_bridge(cidr, gateway)
-        case ["uplink", interface]:
-            run_ip(f"link set {interface} master {BRIDGE}\nlink set {interface} up\n")
+        case ["uplink", interface, address]:
+            run_ip(f"link set {interface} up\nroute add {address} dev {interface}\n")
+        case ["address", address]:
+            run_ip(f"addr replace {address}/32 dev lo\n")
+        case ["route", cidr]:
+            run_ip(f"route replace {cidr} dev {BRIDGE}\n")
+        case ["wire", cidr]:
+            return [make_wire(cidr)]
         case ["sandbox", hostname, port, address, gateway]:
             return make_sandbox(hostname, port, address, gateway)
         case ["tmpfs", path, options]:
             mount_memory(path, options)
-        case ["socket"]:
-            return [socket.socket(socket.AF_INET, socket.SOCK_STREAM).detach()]
+        case ["socket", kind] if kind in SOCKETS:
+            return [socket.socket(*SOCKETS[kind]).detach()]
         case _:
             raise RequestError(f"unknown request {' '.join(words)!r}")
     return []

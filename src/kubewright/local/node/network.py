@@ -4,7 +4,10 @@ The namespace is held by the process of `holder.py`, which is also the first pro
 namespace that all containers live in. Nothing outlives it: when the agent ends, however it ends,
 the holder's socket closes, the holder ends, and the kernel removes processes, interfaces, mounts.
 
-As root, a veth pair joins the bridge to the host, so that the host reaches pod addresses. As an
+Pods reach each other by way of the bridge's address, where packets are forwarded: there they meet
+the rules of Services and NetworkPolicies, with the addresses of who sent them and who gets them.
+
+As root, a veth pair joins the network to the host, so that the host reaches pod addresses. As an
 ordinary user the holder has a user namespace; the host's interfaces cannot be changed, and what
 must reach pods runs inside (`PodNetwork.enter_command`) or uses `PodNetwork.connect`.
 """
@@ -24,6 +27,7 @@ from pathlib import Path
 import msgspec
 
 from kubewright.api.errors import ConfigurationError, KubewrightError
+from kubewright.local.network.namespace import SocketKind
 from kubewright.local.node.process import Process, run
 
 HOLDER = Path(__file__).with_name("holder.py")
@@ -177,15 +181,16 @@ class PodNetwork:
     async def _link_host(self) -> None:
         network = self.pool.network
         name = "kw" + hashlib.sha256(f"{network}{self.holder_pid}".encode()).hexdigest()[:10]
-        prefix = network.prefixlen
         commands = (
             f"link add {name} type veth peer name uplink netns {self.holder_pid}\n"
-            f"addr add {self.pool.host}/{prefix} dev {name}\nlink set {name} up\n"
+            f"addr add {self.pool.host}/32 dev {name}\nlink set {name} up\n"
+            f"route add {self.gateway} dev {name} src {self.pool.host}\n"
+            f"route add {network} via {self.gateway} dev {name} src {self.pool.host}\n"
         )
         code, output = await run(["ip", "-batch", "-"], stdin=commands.encode())
         if code:
             raise NetworkError(f"the host cannot be joined to the pod network: {output.strip()}")
-        await self._request("uplink", "uplink")
+        await self._request("uplink", "uplink", self.pool.host)
 
     async def mount_memory(self, path: str, options: str) -> None:
         """Mount a tmpfs that all containers see, and only they."""
@@ -196,9 +201,8 @@ class PodNetwork:
         address = self.pool.allocate()
         self._ports += 1
         try:
-            with_prefix = f"{address}/{self.pool.network.prefixlen}"
             net, uts, ipc = await self._request(
-                "sandbox", hostname, f"pod{self._ports}", with_prefix, self.gateway
+                "sandbox", hostname, f"pod{self._ports}", address, self.gateway
             )
         except BaseException:
             self.pool.release(address)
@@ -216,15 +220,39 @@ class PodNetwork:
         Raises:
             OSError: the connection is refused or not answered.
         """
-        (descriptor,) = await self._request("socket")
-        connection = socket.socket(fileno=descriptor)
-        connection.setblocking(False)
+        connection = await self.open_socket("tcp")
         try:
             await asyncio.get_running_loop().sock_connect(connection, (address, port))
         except BaseException:
             connection.close()
             raise
         return connection
+
+    async def open_socket(self, kind: SocketKind) -> socket.socket:
+        """Make a socket in the network and hand it out; it does not block."""
+        (descriptor,) = await self._request("socket", kind)
+        opened = socket.socket(fileno=descriptor)
+        opened.setblocking(False)
+        return opened
+
+    async def add_address(self, address: str) -> None:
+        """Make an address one of the network's own: sockets may be bound to it."""
+        await self._request("address", address)
+
+    async def add_route(self, network: str) -> None:
+        """Give a range of virtual addresses a way, for those who connect from the bridge itself."""
+        await self._request("route", network)
+
+    async def open_wire(self, network: str) -> socket.socket:
+        """Open the way to the pods of other nodes, whose addresses are in `network`.
+
+        Each packet for them can be received on the socket; what is sent on it arrives as if it had
+        come from another node. Packets are Ethernet frames after a virtio_net_hdr.
+        """
+        (descriptor,) = await self._request("wire", network)
+        wire = socket.socket(fileno=descriptor)
+        wire.setblocking(False)
+        return wire
 
     def enter_command(self) -> list[str]:
         """Return the command that runs what follows it inside the pod network."""

@@ -23,6 +23,7 @@ from kubewright.cache.entry import Change, Entry
 from kubewright.client.client import Client
 from kubewright.client.clock import Clock, SystemClock
 from kubewright.client.requests import PatchType
+from kubewright.local.network.cluster_network import ClusterNetwork
 from kubewright.local.node.endpoint_access import EndpointAccess
 from kubewright.local.node.events import PodRecorder
 from kubewright.local.node.log_server import LogServer
@@ -90,6 +91,7 @@ class Node:
         self._broadcaster = EventBroadcaster(client, clock=self._clock)
         self._store = self._cache.store(POD, fields={"spec.nodeName": name})
         self._services = self._cache.store(SERVICE)
+        self._network = self._build_network()
         self._workers: dict[str, PodWorker] = {}
         self._changed = asyncio.Event()
         self._ready = asyncio.Event()
@@ -103,7 +105,13 @@ class Node:
             recorder=PodRecorder("kubelet", self._broadcaster.record, instance=name),
             services=lambda: [entry.object() for entry in self._services.list()],
             node=lambda: self._node,
+            cluster_dns=lambda: self._network.dns_address if self._network else "",
         )
+
+    def _build_network(self) -> ClusterNetwork | None:
+        if self._runtime.network is None:
+            return None
+        return ClusterNetwork(self._client, self._cache, self._runtime.network, clock=self._clock)
 
     async def run(self) -> None:
         """Run the node until cancelled; its pods end with it.
@@ -134,6 +142,9 @@ class Node:
                 group.create_task(self._cache.run(), name="cache")
             group.create_task(self._broadcaster.run(), name="events")
             group.create_task(self._watch_runtime(), name="runtime")
+            if self._network is not None:
+                await self._network.prepare()
+                group.create_task(self._network.run(), name="network")
             group.create_task(self._keep_alive(facts), name="lease")
             await self._run_pods(group)
 

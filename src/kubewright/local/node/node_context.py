@@ -20,7 +20,8 @@ from kubewright.local.node.runtime import PodRuntime
 class NodeContext(msgspec.Struct, frozen=True):
     """The node that a pod runs on: its name, its folder, its API client and its runtime.
 
-    `services` lists the Services that are known, `node` gives the Node object as last written.
+    `services` lists the Services that are known, `node` gives the Node object as last written,
+    `cluster_dns` the address of the name server, "" where there is none.
     """
 
     name: str
@@ -32,7 +33,7 @@ class NodeContext(msgspec.Struct, frozen=True):
     services: Callable[[], Sequence[Object]]
     node: Callable[[], Object]
     cluster_domain: str = "cluster.local"
-    cluster_dns: str = ""
+    cluster_dns: Callable[[], str] = str
 
     def pod_folder(self, uid: str) -> Path:
         """The folder with a pod's volumes and files."""

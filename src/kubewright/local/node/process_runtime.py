@@ -110,6 +110,11 @@ class ProcessRuntime:
         """Tell whether the kernel holds containers to their limits; else memory is watched."""
         return self._limits.are_enforced
 
+    @property
+    def network(self) -> PodNetwork:
+        """The network that pods hang on."""
+        return self._network
+
     async def start(self) -> None:
         """Make the pod network. Raises ConfigurationError with what to do."""
         await self._network.start()

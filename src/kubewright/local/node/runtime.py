@@ -14,6 +14,7 @@ import msgspec
 
 from kubewright.api.errors import KubewrightError
 from kubewright.api.resource import NamespacedName, Object
+from kubewright.local.network.namespace import NetworkNamespace
 from kubewright.local.node.container_command import ContainerCommand
 from kubewright.local.node.container_streams import Streams
 from kubewright.local.node.image.image import Image
@@ -164,6 +165,11 @@ class PodRuntime(Protocol):
     @property
     def has_limits(self) -> bool:
         """Tell whether the kernel holds containers to their limits of cpu and memory."""
+        ...
+
+    @property
+    def network(self) -> NetworkNamespace | None:
+        """The network that pods hang on; None where they are simulated."""
         ...
 
     async def start(self) -> None:

@@ -80,6 +80,11 @@ class SimulatedRuntime:
         """Nothing runs that could go beyond a limit."""
         return True
 
+    @property
+    def network(self) -> None:
+        """Simulated pods have no network."""
+        return None
+
     async def start(self) -> None:
         """Nothing is needed."""
 

@@ -1,0 +1,122 @@
+"""The cluster network on one node: brings what pods can reach to what the API says."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections.abc import Sequence
+from pathlib import Path
+from random import Random, SystemRandom
+
+from kubewright.api.builtin import NAMESPACE, SERVICE
+from kubewright.api.errors import KubewrightError
+from kubewright.api.resource import NamespacedName
+from kubewright.cache.cache import Cache
+from kubewright.client.client import Client
+from kubewright.client.clock import Clock
+from kubewright.local.network.directory_feed import DirectoryFeed
+from kubewright.local.network.dns_service import PORT, ensure_dns_service
+from kubewright.local.network.dns_zone import ClusterZone
+from kubewright.local.network.namespace import NetworkNamespace, SocketKind
+from kubewright.local.network.service import ENDPOINT_SLICE, HEADLESS
+from kubewright.local.network.service_directory import ServiceDirectory
+
+_logger = logging.getLogger(__name__)
+
+RETRY_SECONDS = 1.0
+PREPARE_TRIES = 5
+RESOLVER = Path("/etc/resolv.conf")
+
+
+class ClusterNetwork:
+    """Names and Services for the pods of one node.
+
+    `prepare` finds the name server's address, which pods are told when they start; `run` serves.
+    A `cache` is run by whoever gave it.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        cache: Cache,
+        namespace: NetworkNamespace,
+        *,
+        clock: Clock,
+        domain: str = "cluster.local",
+        random: Random | None = None,
+    ) -> None:
+        self._client = client
+        self._namespace = namespace
+        self._clock = clock
+        self._random = random or SystemRandom()
+        self._changed = asyncio.Event()
+        self._dns_address = ""
+        self._has_own_dns = False
+        self._services = cache.store(SERVICE)
+        self._slices = cache.store(ENDPOINT_SLICE)
+        self._namespaces = cache.store(NAMESPACE, metadata_only=True)
+        self._directory = ServiceDirectory()
+        self._zone = ClusterZone(
+            self._directory,
+            lambda name: self._namespaces.get(NamespacedName("", name)) is not None,
+            domain=domain,
+            serial=lambda: int(clock.now().timestamp()),
+        )
+
+    @property
+    def dns_address(self) -> str:
+        """The address of the name server; "" before `prepare`."""
+        return self._dns_address
+
+    async def prepare(self) -> None:
+        """Find the name server's address, and make its Service where there is none.
+
+        A cluster that refuses is served without: its pods have the node's own address instead.
+        """
+        for _ in range(PREPARE_TRIES):
+            try:
+                service = await ensure_dns_service(self._client)
+            except KubewrightError as error:
+                _logger.warning("the Service of the name server cannot be had: %s", error)
+                await self._clock.sleep(RETRY_SECONDS)
+                continue
+            spec = service["spec"]
+            # One with a selector leads to a name server in pods, as in other clusters.
+            self._has_own_dns = not spec.get("selector")
+            address = spec.get("clusterIP") or HEADLESS
+            self._dns_address = "" if address == HEADLESS else address
+            break
+        if not self._dns_address:
+            self._has_own_dns, self._dns_address = True, self._namespace.gateway
+
+    async def run(self) -> None:
+        """Serve until cancelled. Raises NetworkError."""
+        DirectoryFeed(self._services, self._slices, self._directory, self._changed.set)
+        async with asyncio.TaskGroup() as group:
+            if self._has_own_dns:
+                group.create_task(self._serve_names(), name="dns")
+
+    async def _serve_names(self) -> None:
+        # The DNS library is loaded beside what else starts.
+        await asyncio.to_thread(__import__, "kubewright.local.network.dns_server")
+        from kubewright.local.network.dns_server import DNSServer, read_name_servers
+        from kubewright.local.network.upstream_resolver import UpstreamResolver
+
+        def servers() -> Sequence[str]:
+            text = RESOLVER.read_text(errors="replace") if RESOLVER.exists() else ""
+            return read_name_servers(text)
+
+        server = DNSServer(
+            self._zone, UpstreamResolver(servers, random=self._random), random=self._random
+        )
+        await self._namespace.add_address(self._dns_address)
+        datagrams = await self._bind("udp", self._dns_address, PORT)
+        listener = await self._bind("tcp", self._dns_address, PORT)
+        await server.serve(datagrams, listener)
+
+    async def _bind(self, kind: SocketKind, address: str, port: int) -> socket.socket:
+        bound = await self._namespace.open_socket(kind)
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind((address, port))
+        return bound

@@ -2,12 +2,17 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 from tests.local.controllers.objects import build_node, build_pod
 
 from kubewright.api.resource import Object
-from kubewright.local.controllers.scheduler.placement import plan_placement
-from kubewright.local.controllers.scheduler.pod_info import NodeInfo, PodInfo, pod_requests
+from kubewright.local.controllers.label_selector import LabelSelector
+from kubewright.local.controllers.scheduler.filters import Incoming
+from kubewright.local.controllers.scheduler.node_info import NodeInfo
+from kubewright.local.controllers.scheduler.placement import Placement, plan_placement
+from kubewright.local.controllers.scheduler.pod_info import PodInfo
+from kubewright.local.controllers.scheduler.requests import pod_requests
 
 NO_HELP = "preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."
 NO_VICTIMS = "preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod."
@@ -25,6 +30,10 @@ def node(name: str = "node-a", pods: list[Object] | None = None, **options: Any)
     return NodeInfo.of(build_node(name, **options), [PodInfo.of(pod) for pod in pods or []])
 
 
+def place(pod: Object, nodes: list[NodeInfo]) -> Placement:
+    return plan_placement(Incoming.of(pod), nodes)
+
+
 def anti_affinity() -> Object:
     term = {
         "topologyKey": "kubernetes.io/hostname",
@@ -34,11 +43,11 @@ def anti_affinity() -> Object:
 
 
 def test_places_a_pod_that_fits() -> None:
-    assert plan_placement(waiting(), [node()]).node == "node-a"
+    assert place(waiting(), [node()]).node == "node-a"
 
 
 def test_says_that_there_are_no_nodes() -> None:
-    assert plan_placement(waiting(), []).message == "no nodes available to schedule pods"
+    assert place(waiting(), []).message == "no nodes available to schedule pods"
 
 
 @pytest.mark.parametrize(
@@ -80,7 +89,7 @@ def test_says_that_there_are_no_nodes() -> None:
     ids=["huge", "full", "fits", "selector", "taint", "anti-affinity", "others' anti-affinity"],
 )
 def test_says_why_a_pod_does_not_fit(pod: Object, where: NodeInfo, reason: str, end: str) -> None:
-    message = plan_placement(pod, [where]).message
+    message = place(pod, [where]).message
     expected = f"0/1 nodes are available: 1 {reason}. {end}" if reason else ""
     assert message == expected
 
@@ -91,7 +100,7 @@ def test_counts_reasons_over_all_nodes() -> None:
         node("b", taints=[{"key": "k", "effect": "NoSchedule"}]),
         node("c", cpu="1"),
     ]
-    message = plan_placement(waiting(containers=container(cpu="2")), nodes).message
+    message = place(waiting(containers=container(cpu="2")), nodes).message
     assert message.startswith(
         "0/3 nodes are available: 1 Insufficient cpu, 2 node(s) had untolerated taint(s). "
     )
@@ -107,20 +116,20 @@ def test_counts_reasons_over_all_nodes() -> None:
 )
 def test_tolerates_taints(toleration: Object) -> None:
     tainted = node(taints=[{"key": "k", "value": "x", "effect": "NoSchedule"}])
-    assert plan_placement(waiting(tolerations=[toleration]), [tainted]).node == "node-a"
+    assert place(waiting(tolerations=[toleration]), [tainted]).node == "node-a"
 
 
-def test_spreads_the_pods_of_one_owner() -> None:
-    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r", "uid": "r"}
-    owner["controller"] = True  # type: ignore[assignment]  # a reference is a JSON object
-    crowded = node("a", [build_pod("p", node="a", owner=owner)])
-    busy = node("b", [build_pod(f"q{i}", node="b") for i in range(5)])
-    assert plan_placement(waiting(owner=owner), [crowded, busy]).node == "b"
+def test_spreads_the_pods_that_belong_together() -> None:
+    crowded = node("a", [build_pod("p", node="a")])
+    other = build_pod("q", node="b", labels={"app": "other"})
+    kin = LabelSelector.of_labels({"app": "web"})
+    incoming = msgspec.structs.replace(Incoming.of(waiting()), kin=lambda: kin)
+    assert plan_placement(incoming, [crowded, node("b", [other])]).node == "b"
 
 
 def test_prefers_the_node_with_more_room() -> None:
     full = node("a", [build_pod("p", node="a", containers=container(cpu="3", memory="6Gi"))])
-    assert plan_placement(waiting(), [full, node("b")]).node == "b"
+    assert place(waiting(), [full, node("b")]).node == "b"
 
 
 def test_keeps_the_skew_of_a_topology() -> None:
@@ -133,8 +142,8 @@ def test_keeps_the_skew_of_a_topology() -> None:
     crowded = node("a", [build_pod("p", node="a")])
     full = node("b", cpu="1", pods=[build_pod("x", node="b", labels={})])
     pod = waiting(topologySpreadConstraints=[constraint], containers=container(cpu="2"))
-    assert plan_placement(pod, [crowded, node("b")]).node == "b"
-    assert "topology spread" in plan_placement(pod, [crowded, full]).message
+    assert place(pod, [crowded, node("b")]).node == "b"
+    assert "topology spread" in place(pod, [crowded, full]).message
 
 
 def test_preempts_the_least_important_pods_that_suffice() -> None:
@@ -143,7 +152,7 @@ def test_preempts_the_least_important_pods_that_suffice() -> None:
         for name, priority in (("low", 1), ("middle", 5), ("high", 50), ("other", 1))
     ]
     wanted = waiting(priority=10, containers=container(cpu="1"))
-    placement = plan_placement(wanted, [node(pods=pods)])
+    placement = place(wanted, [node(pods=pods)])
     assert placement.nominated == "node-a"
     assert [victim.key.name for victim in placement.victims] in (["low"], ["other"])
     assert placement.message.endswith(
@@ -155,8 +164,8 @@ def test_waits_for_victims_that_are_ending() -> None:
     ending = build_pod("low", deleting=True, priority=1, containers=container(cpu="4"))
     wanted = waiting(priority=10, containers=container(cpu="4"))
     wanted["status"]["nominatedNodeName"] = "node-a"
-    placement = plan_placement(wanted, [node(pods=[ending])])
-    assert (placement.node, placement.nominated, placement.victims) == ("", "node-a", ())
+    placement = place(wanted, [node(pods=[ending])])
+    assert (placement.node, placement.nominated, placement.victims) == ("", None, ())
     assert placement.message == ""
 
 

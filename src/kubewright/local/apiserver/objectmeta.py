@@ -39,10 +39,37 @@ _READ_ONLY: Mapping[str, Any] = {
     "deletionTimestamp": None,
     "deletionGracePeriodSeconds": None,
 }
+_ORDER = (
+    "name",
+    "generateName",
+    "namespace",
+    "uid",
+    "resourceVersion",
+    "generation",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "labels",
+    "annotations",
+    "ownerReferences",
+    "finalizers",
+    "managedFields",
+)
 
 dns_label: NameRule = check_dns_label
 dns_subdomain: NameRule = check_dns_subdomain
 dns_1035_label: NameRule = check_dns_1035_label
+
+
+def order_metadata(meta: Object, *, is_custom: bool) -> Object:
+    """Return metadata in the order in which kube-apiserver writes it, whoever wrote it before.
+
+    Built-in kinds keep the order of ObjectMeta; custom ones are maps, sorted by key.
+    """
+    if is_custom:
+        return dict(sorted(meta.items()))
+    ordered = {key: meta[key] for key in _ORDER if key in meta}
+    return ordered if len(ordered) == len(meta) else {**ordered, **meta}
 
 
 def path_segment(name: str) -> list[str]:

@@ -11,6 +11,7 @@ from kubewright.api.metadata import ObjectMeta, decode_metadata
 from kubewright.api.resource import Object
 from kubewright.local.apiserver.exchange import encode_json
 from kubewright.local.apiserver.kind import ServedKind
+from kubewright.local.apiserver.objectmeta import order_metadata
 from kubewright.local.store import Item, LogWriteFailed, Version, VersionedStore
 
 decode_json = msgspec.json.Decoder(Object).decode
@@ -132,7 +133,8 @@ class ObjectStorage:
 
     def encode(self, obj: Object) -> bytes:
         """Write an object in the kind's version."""
-        return encode_object(self.head, obj)
+        metadata = order_metadata(obj["metadata"], is_custom=self.kind.is_custom)
+        return encode_object(self.head, {**obj, "metadata": metadata})
 
     def create(self, key: str, obj: Object) -> Stored:
         """Store a new object; its resourceVersion becomes that of the write.

@@ -26,9 +26,14 @@ def is_pod_active(pod: Object) -> bool:
     return not is_pod_finished(pod) and not is_pod_terminating(pod)
 
 
+def find_pod_condition(pod: Object, type: str) -> Object | None:
+    """Return a condition of a pod's status."""
+    return find_condition((pod.get("status") or {}).get("conditions") or (), type)
+
+
 def ready_condition(pod: Object) -> Object | None:
     """Return the pod's condition Ready."""
-    return find_condition((pod.get("status") or {}).get("conditions") or (), "Ready")
+    return find_pod_condition(pod, "Ready")
 
 
 def is_pod_ready(pod: Object) -> bool:

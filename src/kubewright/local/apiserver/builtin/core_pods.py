@@ -11,6 +11,7 @@ from kubewright.api.resource import Object
 from kubewright.local.apiserver.builtin.checks import check_not_negative
 from kubewright.local.apiserver.builtin.pod_table import POD_COLUMNS, pod_cells
 from kubewright.local.apiserver.builtin.pods import validate_pod_spec
+from kubewright.local.apiserver.builtin.pods.label_keys import merge_label_keys
 from kubewright.local.apiserver.builtin.rules import Rules, Table, text_at
 from kubewright.local.apiserver.builtin.warnings import warn_of_pod_spec
 from kubewright.local.apiserver.field_error import forbidden, invalid
@@ -25,6 +26,7 @@ _GATED = "SchedulingGated"
 
 
 def _prepare_create(pod: Object) -> None:
+    merge_label_keys(pod)
     pod["status"] = {"phase": "Pending"}
     if pod["spec"].get("schedulingGates"):
         pod["status"]["conditions"] = [
@@ -165,11 +167,14 @@ def _keeps(tolerations: list[Object], wanted: Object) -> bool:
 
 def _check_only_removed(new: Object, old: Object) -> list[Cause]:
     known = {gate.get("name") for gate in old.get("schedulingGates") or ()}
-    added = [g.get("name") for g in new.get("schedulingGates") or () if g.get("name") not in known]
-    if added:
-        detail = f"only deletion is allowed, but found new scheduling gates '{added[0]}'"
-        return [forbidden("spec.schedulingGates", detail)]
-    return []
+    return [
+        forbidden(
+            f"spec.schedulingGates[{index}].name",
+            f"only deletion is allowed, but found new scheduling gate '{gate.get('name')}'",
+        )
+        for index, gate in enumerate(new.get("schedulingGates") or ())
+        if gate.get("name") not in known
+    ]
 
 
 def _unchangeable(new: Object, old: Object) -> Object:

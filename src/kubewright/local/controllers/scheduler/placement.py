@@ -3,191 +3,154 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TypeAlias
 
 import msgspec
 
-from kubewright.api.resource import Object
-from kubewright.local.controllers.scheduler.filters import (
-    Refusal,
-    find_refusal,
-    matches_term,
-    tolerates,
-)
-from kubewright.local.controllers.scheduler.pod_info import (
-    CPU,
-    MEMORY,
-    NodeInfo,
-    PodInfo,
-)
+from kubewright.local.controllers.scheduler.claims import VolumePlan
+from kubewright.local.controllers.scheduler.filters import Filters, Incoming, candidate_nodes
+from kubewright.local.controllers.scheduler.node_info import NodeInfo
+from kubewright.local.controllers.scheduler.pod_info import PodInfo
+from kubewright.local.controllers.scheduler.preemption import Budget, plan_preemption
+from kubewright.local.controllers.scheduler.refusal import Plugin, Refusal
+from kubewright.local.controllers.scheduler.scores import choose_node
 
-# What a pod without requests is taken to need when nodes are compared (not when they are filtered).
-_ASSUMED_REQUESTS = {CPU: 100, MEMORY: 200 * 1024 * 1024}
-
-_UNHELPFUL = "Preemption is not helpful for scheduling."
-_NO_VICTIMS = "No preemption victims found for incoming pod."
+Budgets: TypeAlias = Callable[[], Sequence[Budget]]
+Reserved: TypeAlias = Mapping[str, Sequence[PodInfo]]
+"""Pods by the node on which room is being made for them."""
 
 
 class Placement(msgspec.Struct, frozen=True):
-    """Where a pod goes. Without a node, `message` says why, as the condition and event do; without
-    either the pod waits for room that is being made.
+    """Where a pod goes, and which `volumes` it needs there first.
 
-    With a `nominated` node, the `victims` on it are to be deleted to make room.
+    Without a node, `message` says why, as the condition and the event do; without either the pod
+    waits for room that is being made. `plugins` are those that refused: with none, any change may
+    help. `nominated` is the node that is to be written, empty to take it back, and None to leave
+    it; the `victims` there are to be deleted.
     """
 
     node: str = ""
+    volumes: VolumePlan = VolumePlan()
     message: str = ""
-    nominated: str = ""
+    plugins: frozenset[Plugin] = frozenset()
+    nominated: str | None = None
     victims: tuple[PodInfo, ...] = ()
 
 
-def plan_placement(pod: Object, nodes: Sequence[NodeInfo]) -> Placement:
+def plan_placement(
+    incoming: Incoming,
+    nodes: Sequence[NodeInfo],
+    reserved: Reserved | None = None,
+    budgets: Budgets = tuple,
+) -> Placement:
     """Choose a node for a pod, or the node on which others must make room, or say why none fits.
 
     The same state gives the same node.
 
     Args:
-        pod: The decoded pod.
+        incoming: The pod, and what is known of it.
         nodes: All nodes with the pods that are, or are assumed to be, on them.
+        reserved: The pods of at least its priority for which room is being made. The pod must fit
+            with them and, as they may end up elsewhere, without them.
+        budgets: Reads the disruption budgets; asked only where others must make room.
     """
     if not nodes:
         return Placement(message="no nodes available to schedule pods")
-    info = PodInfo.of(pod)
+    if incoming.claims.message:
+        # The doubled words are the scheduler's own.
+        message = f"{_none_of(nodes)}: {incoming.claims.message}. not found"
+        return Placement(message=message, plugins=frozenset((Plugin.VOLUME_BINDING,)))
+    crowded = [node.with_pods(reserved.get(node.name, ())) for node in nodes] if reserved else nodes
+    filters = Filters(incoming, crowded)
+    stages = [(filters, crowded), (Filters(incoming, nodes), nodes)] if reserved else []
+    fitting, refusals = _ask(incoming, nodes, stages or [(filters, nodes)])
+    if fitting:
+        best = _choose(incoming, fitting, nodes)
+        volumes = incoming.claims.plan(best) if incoming.claims.unbound else None
+        return Placement(node=best.name, volumes=volumes or VolumePlan())
+    return _preempt(incoming, crowded, refusals, filters, budgets)
+
+
+def _ask(
+    incoming: Incoming,
+    nodes: Sequence[NodeInfo],
+    stages: Sequence[tuple[Filters, Sequence[NodeInfo]]],
+) -> tuple[list[NodeInfo], dict[str, Refusal]]:
+    """Ask nodes, in each of their states; return those that fit and why the others do not."""
+    asked = {node.name for node in candidate_nodes(incoming, nodes)}
+    fitting: list[NodeInfo] = []
     refusals: dict[str, Refusal] = {}
-    fitting = []
-    for node in nodes:
-        refusal = find_refusal(pod, info, node, nodes)
+    for index, node in enumerate(nodes):
+        if node.name not in asked:
+            continue
+        refusal = None
+        for filters, states in stages:
+            refusal = refusal or filters.refuse(states[index])
         if refusal is None:
             fitting.append(node)
         else:
             refusals[node.name] = refusal
-    if fitting:
-        nominated = (pod.get("status") or {}).get("nominatedNodeName")
-        best = max(
-            fitting, key=lambda node: (node.name == nominated, *score(pod, info, node, nodes))
-        )
-        return Placement(node=best.name)
-    reasons = [reason for refusal in refusals.values() for reason in refusal.reasons]
-    summary = f"{_none_of(nodes)}: {summarize(reasons)}."
-    return _preempt(pod, info, nodes, refusals, summary)
+    return fitting, refusals
+
+
+def _choose(incoming: Incoming, fitting: Sequence[NodeInfo], nodes: Sequence[NodeInfo]) -> NodeInfo:
+    """Return the nominated node where it fits: room was made there. Otherwise the best."""
+    nominated = [node for node in fitting if node.name == incoming.info.nominated_node]
+    return nominated[0] if nominated else choose_node(incoming, fitting, nodes)
 
 
 def _none_of(nodes: Sequence[NodeInfo]) -> str:
     return f"0/{len(nodes)} nodes are available"
 
 
-def summarize(reasons: Iterable[str]) -> str:
+def summarize(nodes: Sequence[NodeInfo], reasons: Iterable[str]) -> str:
     """Count equal reasons and list them as the scheduler does, sorted as text."""
-    return ", ".join(sorted(f"{count} {reason}" for reason, count in Counter(reasons).items()))
-
-
-def score(
-    pod: Object, info: PodInfo, node: NodeInfo, nodes: Sequence[NodeInfo]
-) -> tuple[float, ...]:
-    """Rate a node that fits: preferences, then spreading, then room; names break ties."""
-    together = sum(p.controller == info.controller for p in node.pods) if info.controller else 0
-    return (
-        _preference(pod, node),
-        -together,
-        round(_free_share(info, node), 6),
-        -float(len(node.pods)),
-        -float(sorted(n.name for n in nodes).index(node.name)),
-    )
-
-
-def _preference(pod: Object, node: NodeInfo) -> float:
-    spec = pod["spec"]
-    affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
-    preferred = affinity.get("preferredDuringSchedulingIgnoredDuringExecution") or ()
-    gained = sum(p["weight"] for p in preferred if matches_term(p.get("preference") or {}, node))
-    tolerations = spec.get("tolerations") or ()
-    lost = sum(
-        taint.get("effect") == "PreferNoSchedule" and not tolerates(tolerations, taint)
-        for taint in node.taints
-    )
-    return float(gained - 100 * lost)
-
-
-def _free_share(info: PodInfo, node: NodeInfo) -> float:
-    """Return how much of cpu and memory would stay free, as a share of the node."""
-    shares = []
-    for name, assumed in _ASSUMED_REQUESTS.items():
-        room = node.allocatable.get(name, 0)
-        used = sum(_need(pod.requests, name, assumed) for pod in node.pods)
-        used += _need(info.requests, name, assumed)
-        shares.append(max(room - used, 0) / room if room else 0.0)
-    return sum(shares) / len(shares)
-
-
-def _need(requests: Mapping[str, int], name: str, assumed: int) -> int:
-    return requests.get(name) or assumed
+    counted = sorted(f"{count} {reason}" for reason, count in Counter(reasons).items())
+    return f"{_none_of(nodes)}: {', '.join(counted)}."
 
 
 def _preempt(
-    pod: Object,
-    info: PodInfo,
+    incoming: Incoming,
     nodes: Sequence[NodeInfo],
-    refusals: Mapping[str, Refusal],
-    summary: str,
+    refusals: dict[str, Refusal],
+    filters: Filters,
+    budgets: Budgets,
 ) -> Placement:
-    """Look for a node where pods of lower priority can make room."""
-    if pod["spec"].get("preemptionPolicy") == "Never":
-        return Placement(
-            message=f"{summary} preemption: not eligible due to preemptionPolicy=Never."
-        )
-    nominated = (pod.get("status") or {}).get("nominatedNodeName")
-    if any(_makes_room(info, node) for node in nodes if node.name == nominated):
+    """Say why no node fits, and look for one where pods of lower priority can make room."""
+    plugins = frozenset(refusal.plugin for refusal in refusals.values())
+    reasons = [reason for refusal in refusals.values() for reason in refusal.reasons]
+    unasked = len(nodes) - len(refusals)
+    reasons += [f"node(s) didn't satisfy plugin(s) [{Plugin.NODE_AFFINITY.value}]"] * unasked
+    if unasked:
+        plugins |= {Plugin.NODE_AFFINITY}
+    summary = f"{summarize(nodes, reasons)} preemption:"
+    if incoming.pod["spec"].get("preemptionPolicy") == "Never":
+        message = f"{summary} not eligible due to preemptionPolicy=Never."
+        return Placement(message=message, plugins=plugins)
+    if _makes_room(incoming, nodes, refusals):
         # Room is being made already: what was said then still holds.
-        return Placement(nominated=nominated or "")
-    unhelpful = []
-    candidates: list[tuple[NodeInfo, tuple[PodInfo, ...]]] = []
-    for node in nodes:
-        if not refusals[node.name].is_resolvable:
-            unhelpful.append(_UNHELPFUL)
-            continue
-        victims = find_victims(pod, info, node, nodes)
-        if victims:
-            candidates.append((node, victims))
-        else:
-            unhelpful.append(_NO_VICTIMS)
-    if not candidates:
-        return Placement(message=f"{summary} preemption: {_none_of(nodes)}: {summarize(unhelpful)}")
-    node, victims = min(candidates, key=_loss)
-    text = (
-        f"found a potential placement for pod on node {node.name}, "
-        f"preempting {len(victims)} victims"
+        return Placement(plugins=plugins)
+    preemption = plan_preemption(incoming, nodes, refusals, filters, budgets())
+    if preemption.candidate is None:
+        message = f"{summary} {summarize(nodes, preemption.reasons)}"
+        return Placement(message=message, plugins=plugins, nominated="")
+    node, victims = preemption.candidate.node, preemption.candidate.victims
+    found = f"found a potential placement for pod on node {node}, preempting {len(victims)} victims"
+    return Placement(message=f"{summary} {found}", plugins=plugins, nominated=node, victims=victims)
+
+
+def _makes_room(
+    incoming: Incoming, nodes: Iterable[NodeInfo], refusals: Mapping[str, Refusal]
+) -> bool:
+    """Tell whether less important pods are ending on the node that was nominated."""
+    nominated = incoming.info.nominated_node
+    refusal = refusals.get(nominated)
+    if refusal is None or not refusal.is_resolvable:
+        return False
+    return any(
+        pod.is_terminating and pod.priority < incoming.info.priority
+        for node in nodes
+        if node.name == nominated
+        for pod in node.pods.values()
     )
-    return Placement(message=f"{summary} preemption: {text}", nominated=node.name, victims=victims)
-
-
-def _makes_room(info: PodInfo, node: NodeInfo) -> bool:
-    return any(other.is_terminating and other.priority < info.priority for other in node.pods)
-
-
-def find_victims(
-    pod: Object, info: PodInfo, node: NodeInfo, nodes: Sequence[NodeInfo]
-) -> tuple[PodInfo, ...]:
-    """Return the fewest important pods without which the pod fits; none when that cannot help."""
-    lower = [other for other in node.pods if other.priority < info.priority]
-    kept = [other for other in node.pods if other.priority >= info.priority]
-    if not lower or not _fits(pod, info, node.with_pods(kept), nodes):
-        return ()
-    victims = []
-    # The most important ones, and of equals those that run longest, are spared first.
-    for other in sorted(lower, key=lambda p: (-p.priority, p.start)):
-        if _fits(pod, info, node.with_pods([*kept, other]), nodes):
-            kept.append(other)
-        else:
-            victims.append(other)
-    return tuple(victims)
-
-
-def _fits(pod: Object, info: PodInfo, changed: NodeInfo, nodes: Sequence[NodeInfo]) -> bool:
-    others = [changed if node.name == changed.name else node for node in nodes]
-    return find_refusal(pod, info, changed, others) is None
-
-
-def _loss(candidate: tuple[NodeInfo, tuple[PodInfo, ...]]) -> tuple[int, int, int, str]:
-    node, victims = candidate
-    priorities = [victim.priority for victim in victims]
-    return max(priorities), sum(priorities), len(victims), node.name

@@ -1,0 +1,138 @@
+"""The pods that fit nowhere so far, and what might help them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+import msgspec
+
+from kubewright.api.resource import NamespacedName, Object
+from kubewright.cache.entry import Change, ChangeType, Entry
+from kubewright.local.controllers.pod import is_pod_finished
+from kubewright.local.controllers.scheduler.node_info import NodeInfo
+from kubewright.local.controllers.scheduler.refusal import Plugin
+from kubewright.local.controllers.scheduler.requests import pod_requests
+from kubewright.runtime.watch import MapFunction
+
+FREED: frozenset[Plugin] = frozenset(
+    (
+        Plugin.RESOURCES,
+        Plugin.PORTS,
+        Plugin.VOLUME_RESTRICTIONS,
+        Plugin.SPREAD,
+        Plugin.POD_AFFINITY,
+    )
+)
+"""Who may let a pod in once another is gone."""
+JOINED: frozenset[Plugin] = frozenset((Plugin.SPREAD, Plugin.POD_AFFINITY))
+"""Who may let a pod in once another is there, or has other labels."""
+STORED: frozenset[Plugin] = frozenset(
+    (Plugin.VOLUME_RESTRICTIONS, Plugin.VOLUME_BINDING, Plugin.VOLUME_ZONE)
+)
+"""Who may let a pod in once claims, volumes or classes change."""
+ALL: frozenset[Plugin] = frozenset(Plugin)
+
+
+class _Wait(msgspec.Struct, frozen=True):
+    priority: int
+    plugins: frozenset[Plugin]
+
+
+class Waiting:
+    """Remembers who refused each waiting pod, so that a change wakes those that it may help.
+
+    It saves work and decides nothing: a pod that is woken in vain is refused again.
+    """
+
+    def __init__(self) -> None:
+        self._waits: dict[NamespacedName, _Wait] = {}
+
+    def __iter__(self) -> Iterator[NamespacedName]:
+        return iter(self._waits)
+
+    def add(self, pod: Object, plugins: frozenset[Plugin]) -> None:
+        """Let a pod wait; without plugins any change may help it."""
+        priority = int(pod["spec"].get("priority") or 0)
+        self._waits[NamespacedName.of(pod)] = _Wait(priority, plugins or ALL)
+
+    def remove(self, key: NamespacedName) -> None:
+        """Forget a pod that waits no more."""
+        self._waits.pop(key, None)
+
+    def helped(self, plugins: frozenset[Plugin]) -> MapFunction:
+        """Build the map to the pods that one of some plugins refused, the most important first."""
+
+        def keys(_: Entry) -> Iterable[NamespacedName]:
+            found = [key for key, wait in self._waits.items() if wait.plugins & plugins]
+            return sorted(found, key=lambda key: -self._waits[key].priority)
+
+        return keys
+
+
+def _decoded(change: Change) -> tuple[Object | None, Object | None]:
+    """Return the object before and after a change."""
+    before = None if change.old is None else change.old.object()
+    return before, None if change.type is ChangeType.DELETED else change.entry.object()
+
+
+def node_may_help(change: Change) -> bool:
+    """Tell whether a node offers something else than before: heartbeats do not."""
+    before, after = _decoded(change)
+    if after is None:
+        return False
+    return before is None or not NodeInfo.of(before).offers_the_same(NodeInfo.of(after))
+
+
+def pod_makes_room(change: Change) -> bool:
+    """Tell whether a pod's room became free, or part of it."""
+    before, after = _decoded(change)
+    if change.type is ChangeType.DELETED:
+        return True
+    if before is None or after is None:
+        return False
+    if _holds_room(before) and (not _holds_room(after) or _shrank(before, after)):
+        return True
+    # A pod that is ending counts no more for the spread of others.
+    return _is_ending(after) and not _is_ending(before)
+
+
+def _holds_room(pod: Object) -> bool:
+    nominated = (pod.get("status") or {}).get("nominatedNodeName")
+    return bool(pod["spec"].get("nodeName") or nominated) and not is_pod_finished(pod)
+
+
+def _shrank(before: Object, after: Object) -> bool:
+    if before["metadata"].get("generation") == after["metadata"].get("generation") and (
+        (before.get("status") or {}).get("containerStatuses")
+        == (after.get("status") or {}).get("containerStatuses")
+    ):
+        return False
+    had = pod_requests(before["spec"], before.get("status"))
+    has = pod_requests(after["spec"], after.get("status"))
+    return any(has.get(name, 0) < amount for name, amount in had.items())
+
+
+def _is_ending(pod: Object) -> bool:
+    return pod["metadata"].get("deletionTimestamp") is not None
+
+
+def pod_is_company(change: Change) -> bool:
+    """Tell whether a pod came to a node, or has other labels there."""
+    before, after = _decoded(change)
+    if after is None or not after["spec"].get("nodeName"):
+        return False
+    if before is None or not before["spec"].get("nodeName"):
+        return True
+    return bool(before["metadata"].get("labels") != after["metadata"].get("labels"))
+
+
+def any_change_of(*fields: Callable[[Object], object]) -> Callable[[Change], bool]:
+    """Build the filter for changes in what the functions read of an object, or of its being."""
+
+    def changed(change: Change) -> bool:
+        before, after = _decoded(change)
+        if before is None or after is None:
+            return True
+        return any(read(before) != read(after) for read in fields)
+
+    return changed

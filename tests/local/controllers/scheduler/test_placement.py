@@ -1,45 +1,25 @@
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 import pytest
 from tests.local.controllers.objects import build_node, build_pod
+from tests.local.controllers.scheduler.nodes import (
+    container,
+    node,
+    place,
+    pod_affinity,
+    waiting,
+)
 
 from kubewright.api.resource import Object
 from kubewright.local.controllers.label_selector import LabelSelector
 from kubewright.local.controllers.scheduler.filters import Incoming
 from kubewright.local.controllers.scheduler.node_info import NodeInfo
-from kubewright.local.controllers.scheduler.placement import Placement, plan_placement
-from kubewright.local.controllers.scheduler.pod_info import PodInfo
+from kubewright.local.controllers.scheduler.placement import plan_placement
 from kubewright.local.controllers.scheduler.requests import pod_requests
 
 NO_HELP = "preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."
 NO_VICTIMS = "preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod."
-
-
-def container(**requests: str) -> list[Object]:
-    return [{"name": "c", "image": "i", "resources": {"requests": requests}}]
-
-
-def waiting(**spec: Any) -> Object:
-    return build_pod("new", node="", **spec)
-
-
-def node(name: str = "node-a", pods: list[Object] | None = None, **options: Any) -> NodeInfo:
-    return NodeInfo.of(build_node(name, **options), [PodInfo.of(pod) for pod in pods or []])
-
-
-def place(pod: Object, nodes: list[NodeInfo]) -> Placement:
-    return plan_placement(Incoming.of(pod), nodes)
-
-
-def anti_affinity() -> Object:
-    term = {
-        "topologyKey": "kubernetes.io/hostname",
-        "labelSelector": {"matchLabels": {"app": "web"}},
-    }
-    return {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
 
 
 def test_places_a_pod_that_fits() -> None:
@@ -74,14 +54,14 @@ def test_says_that_there_are_no_nodes() -> None:
             NO_HELP,
         ),
         (
-            waiting(affinity=anti_affinity()),
+            waiting(affinity=pod_affinity(kind="podAntiAffinity")),
             node(pods=[build_pod("p")]),
             "node(s) didn't match pod anti-affinity rules",
             NO_VICTIMS,
         ),
         (
             waiting(),
-            node(pods=[build_pod("p", affinity=anti_affinity())]),
+            node(pods=[build_pod("p", affinity=pod_affinity(kind="podAntiAffinity"))]),
             "node(s) didn't satisfy existing pods anti-affinity rules",
             NO_VICTIMS,
         ),
@@ -146,29 +126,6 @@ def test_keeps_the_skew_of_a_topology() -> None:
     assert "topology spread" in place(pod, [crowded, full]).message
 
 
-def test_preempts_the_least_important_pods_that_suffice() -> None:
-    pods = [
-        build_pod(name, priority=priority, containers=container(cpu="1"))
-        for name, priority in (("low", 1), ("middle", 5), ("high", 50), ("other", 1))
-    ]
-    wanted = waiting(priority=10, containers=container(cpu="1"))
-    placement = place(wanted, [node(pods=pods)])
-    assert placement.nominated == "node-a"
-    assert [victim.key.name for victim in placement.victims] in (["low"], ["other"])
-    assert placement.message.endswith(
-        "preemption: found a potential placement for pod on node node-a, preempting 1 victims"
-    )
-
-
-def test_waits_for_victims_that_are_ending() -> None:
-    ending = build_pod("low", deleting=True, priority=1, containers=container(cpu="4"))
-    wanted = waiting(priority=10, containers=container(cpu="4"))
-    wanted["status"]["nominatedNodeName"] = "node-a"
-    placement = place(wanted, [node(pods=[ending])])
-    assert (placement.node, placement.nominated, placement.victims) == ("", None, ())
-    assert placement.message == ""
-
-
 def test_requests_count_sidecars_and_init_containers() -> None:
     def one(name: str, cpu: str, **fields: str) -> Object:
         return {"name": name, "resources": {"requests": {"cpu": cpu}}, **fields}
@@ -179,3 +136,48 @@ def test_requests_count_sidecars_and_init_containers() -> None:
         "overhead": {"cpu": "10m"},
     }
     assert pod_requests(spec) == {"cpu": 2260}
+
+
+def test_requests_of_the_pod_as_a_whole_take_the_place_of_the_sum() -> None:
+    spec = {
+        "containers": [{"name": "a", "resources": {"requests": {"cpu": "1", "x.io/gpu": "1"}}}],
+        "resources": {"requests": {"cpu": "3"}},
+    }
+    assert pod_requests(spec) == {"cpu": 3000, "x.io/gpu": 1}
+
+
+def test_a_resize_gives_room_back_only_when_it_is_done() -> None:
+    spec = {"containers": [{"name": "a", "resources": {"requests": {"cpu": "1"}}}]}
+    status = {"containerStatuses": [{"name": "a", "allocatedResources": {"cpu": "2"}}]}
+    assert pod_requests(spec, status) == {"cpu": 2000}
+
+
+def test_a_pod_that_names_its_node_asks_no_other() -> None:
+    field = {"key": "metadata.name", "operator": "In", "values": ["b"]}
+    terms = [{"matchFields": [field]}]
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+    pod = waiting(affinity={"nodeAffinity": required}, containers=container(cpu="2"))
+    assert place(pod, [node("a"), node("b")]).node == "b"
+    assert place(pod, [node("a"), node("b", cpu="1"), node("c")]).message == (
+        "0/3 nodes are available: 1 Insufficient cpu, "
+        "2 node(s) didn't satisfy plugin(s) [NodeAffinity]. preemption: "
+        "0/3 nodes are available: 3 Preemption is not helpful for scheduling."
+    )
+
+
+def test_prefers_nodes_that_have_the_images_already() -> None:
+    stored = build_node("b")
+    stored["status"]["images"] = [{"names": ["big:1"], "sizeBytes": 2_000_000_000}]
+    nodes = [node("a"), NodeInfo.of(stored), node("c")]
+    pod = waiting(containers=[{"name": "c", "image": "big:1"}])
+    assert place(pod, nodes).node == "b"
+
+
+def test_two_pods_do_not_take_the_same_host_port() -> None:
+    def on_port(ip: str) -> list[Object]:
+        port = {"containerPort": 80, "hostPort": 80, "hostIP": ip}
+        return [{"name": "c", "image": "i", "ports": [port]}]
+
+    taken = node(pods=[build_pod("p", containers=on_port("10.0.0.1"))])
+    assert place(waiting(containers=on_port("10.0.0.2")), [taken]).node == "node-a"
+    assert "didn't have free ports" in place(waiting(containers=on_port("")), [taken]).message

@@ -7,7 +7,7 @@ here; `apply_ownership` carries it out.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
@@ -78,26 +78,36 @@ def plan_ownership(
     return ownership
 
 
-def build_adoption(owner: Object, adopted: Object) -> Object:
+def build_adoption(owner: Object, adopted: Object, finalizers: Sequence[str] = ()) -> Object:
     """Build the patch that makes `owner` the controller; it fails on another object of the name."""
-    return {
-        "metadata": {
-            "uid": adopted["metadata"]["uid"],
-            "ownerReferences": [build_owner_reference(owner)],
-        }
+    metadata: Object = {
+        "uid": adopted["metadata"]["uid"],
+        "ownerReferences": [build_owner_reference(owner)],
     }
+    return {"metadata": {**metadata, **({"finalizers": [*finalizers]} if finalizers else {})}}
 
 
-def build_release(owner: Object, released: Object) -> Object:
-    """Build the patch that takes the owner's reference away."""
+def build_release(owner: Object, released: Object, finalizers: Sequence[str] = ()) -> Object:
+    """Build the patch that takes the owner's reference away, and its finalizers with it."""
     reference = {"$patch": "delete", "uid": owner["metadata"]["uid"]}
-    return {"metadata": {"uid": released["metadata"]["uid"], "ownerReferences": [reference]}}
+    metadata: Object = {"uid": released["metadata"]["uid"], "ownerReferences": [reference]}
+    if finalizers:
+        metadata["$deleteFromPrimitiveList/finalizers"] = [*finalizers]
+    return {"metadata": metadata}
 
 
 async def apply_ownership(
-    ctx: Context, owner: Object, resource: Resource, kind: Resource, ownership: Ownership
+    ctx: Context,
+    owner: Object,
+    resource: Resource,
+    kind: Resource,
+    ownership: Ownership,
+    *,
+    finalizers: Sequence[str] = (),
 ) -> list[Object]:
     """Adopt and release as planned; return all objects that the owner now controls.
+
+    `finalizers` are what the owner keeps its objects by: they come and go with its reference.
 
     Before the first adoption the owner is read from the server: a cache may still show an owner
     that is gone, and an object adopted by it would be collected.
@@ -105,11 +115,11 @@ async def apply_ownership(
     claimed = list(ownership.owned)
     if ownership.adopt and await _is_current(ctx, owner, resource):
         for candidate in ownership.adopt:
-            patch = build_adoption(owner, candidate)
+            patch = build_adoption(owner, candidate, finalizers)
             adopted = await _patch(ctx, kind, candidate, patch)
             claimed += [adopted] if adopted is not None else []
     for candidate in ownership.release:
-        await _patch(ctx, kind, candidate, build_release(owner, candidate))
+        await _patch(ctx, kind, candidate, build_release(owner, candidate, finalizers))
     return claimed
 
 

@@ -8,6 +8,7 @@ from typing import TypeAlias
 import msgspec
 
 from kubewright.local.controllers.core_event import CoreEventBroadcaster
+from kubewright.local.controllers.cronjob import build_cronjob_controller
 from kubewright.local.controllers.deployment import build_deployment_controller
 from kubewright.local.controllers.disruption import build_disruption_controllers
 from kubewright.local.controllers.endpoints import (
@@ -16,6 +17,11 @@ from kubewright.local.controllers.endpoints import (
     build_mirroring_controller,
 )
 from kubewright.local.controllers.garbage_collector import GarbageCollector
+from kubewright.local.controllers.job import (
+    build_job_controller,
+    build_orphan_pod_controller,
+    build_ttl_controller,
+)
 from kubewright.local.controllers.names import select_controllers
 from kubewright.local.controllers.namespace import build_namespace_controller
 from kubewright.local.controllers.node_lifecycle import (
@@ -55,6 +61,13 @@ def _build_garbage_collector(options: Options) -> GarbageCollector:
     return GarbageCollector(options.environment, recorder)
 
 
+def _build_job_controllers(options: Options) -> list[Controller]:
+    return [
+        build_job_controller(options.events.recorder("job-controller")),
+        build_orphan_pod_controller(),
+    ]
+
+
 Built: TypeAlias = Controller | Runnable
 Factory: TypeAlias = Callable[[Options], Built | Sequence[Built]]
 
@@ -73,6 +86,11 @@ CONTROLLERS: Mapping[str, Factory] = {
     "statefulset": lambda options: build_statefulset_controller(
         options.events.recorder("statefulset-controller")
     ),
+    "job": _build_job_controllers,
+    "cronjob": lambda options: build_cronjob_controller(
+        options.events.recorder("cronjob-controller")
+    ),
+    "ttl-after-finished": lambda _: build_ttl_controller(),
     "node-lifecycle": lambda _: build_node_lifecycle_controller(),
     "taint-eviction": lambda options: build_taint_eviction_controller(
         options.events.recorder("taint-eviction-controller")

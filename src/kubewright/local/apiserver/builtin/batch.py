@@ -22,7 +22,6 @@ from kubewright.local.apiserver.builtin.internal_form import show_internal
 from kubewright.local.apiserver.builtin.pod_failure_policy import validate_pod_failure_policy
 from kubewright.local.apiserver.builtin.pods import validate_pod_template
 from kubewright.local.apiserver.builtin.rules import Rules, Table, text_at
-from kubewright.local.apiserver.builtin.schedule import find_schedule_fault
 from kubewright.local.apiserver.builtin.table import (
     AGE,
     NONE,
@@ -38,6 +37,7 @@ from kubewright.local.apiserver.builtin.warnings import warn_at
 from kubewright.local.apiserver.builtin.workload_rules import CONTAINERS, MISMATCH, SELECTOR
 from kubewright.local.apiserver.field_error import invalid, not_supported, required
 from kubewright.local.apiserver.formats import check_dns_subdomain, length_fault
+from kubewright.local.cron_schedule import ScheduleError, parse_schedule
 
 _NAME_LABELS = ("job-name", "batch.kubernetes.io/job-name")
 _UID_LABELS = ("controller-uid", "batch.kubernetes.io/controller-uid")
@@ -75,7 +75,8 @@ def _generate_selector(obj: Object) -> None:
     selector = spec.setdefault("selector", {})
     matched = dict(selector.get("matchLabels") or {})
     matched.setdefault(_UID_LABELS[1], metadata.get("uid") or "")
-    selector["matchLabels"] = matched
+    # A map: refusals show it in the order of its keys.
+    selector["matchLabels"] = dict(sorted(matched.items()))
     # Read back from the store, a Job without labels takes those of its template.
     metadata["labels"] = metadata.get("labels") or dict(labels)
 
@@ -286,8 +287,10 @@ def _validate_cron_job(obj: Object) -> list[Cause]:
     schedule = spec.get("schedule") or ""
     causes: list[Cause] = []
     if schedule:
-        if fault := find_schedule_fault(schedule):
-            causes.append(invalid("spec.schedule", schedule, fault))
+        try:
+            parse_schedule(schedule)
+        except ScheduleError as fault:
+            causes.append(invalid("spec.schedule", schedule, str(fault)))
         if "TZ" in schedule:
             detail = "cannot use TZ or CRON_TZ in schedule, use timeZone field instead"
             causes.append(invalid("spec.schedule", schedule, detail))

@@ -1,8 +1,13 @@
 from __future__ import annotations
 
-from tests.local.node.objects import NOW_TEXT, build_pod
+from tests.local.node.objects import NOW_TEXT, build_pod, ended, records_of
 
-from kubewright.local.node.containers import Terminated, Waiting, build_records
+from kubewright.local.node.containers import (
+    Terminated,
+    Waiting,
+    build_records,
+    reset_records,
+)
 
 
 def test_new_pod_waits() -> None:
@@ -43,3 +48,15 @@ def test_lost_pod_that_never_restarts_does_not_initialize_again() -> None:
     }
     init, _ = build_records(pod)
     assert init.passed
+
+
+def test_reset_containers_begin_again_and_count_it() -> None:
+    pod = build_pod(initContainers=[{"name": "i", "image": "x"}])
+    records = records_of(pod, i=ended(0), c=ended(9))
+    reset_records(records)
+    init, main = records
+    assert not init.passed
+    assert main.state == Waiting(
+        "RestartingAllContainers", "The container is removed because RestartAllContainers in place"
+    )
+    assert (main.restarts, main.attempt) == (1, 1)

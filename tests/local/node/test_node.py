@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from tests.local.node.waiting import (
     is_ready,
     wait_for,
     wait_gone,
+    wait_until,
 )
 
 from kubewright.api.builtin import EVENT, LEASE, NODE, POD
@@ -21,6 +23,7 @@ from kubewright.api.resource import Object
 from kubewright.client.client import Client
 from kubewright.local.node import RuntimeLost, SimulatedRuntime
 from kubewright.local.node.pod_worker import PodWorker
+from kubewright.local.node.runtime import RunningContainer
 from kubewright.local.node.status_publisher import StatusPublisher
 
 
@@ -64,12 +67,7 @@ async def test_deleted_pod_ends_and_is_removed(client: Client, start_node: Start
     await wait_gone(client, "p")
     events = await client.list(EVENT, namespace="ns")
     assert "Stopping container c" in {event.get("note") for event in events.items}
-    for _ in range(500):
-        # What others see gone, the node puts away a moment later.
-        if not running.node.pods():
-            break
-        await asyncio.sleep(0.01)
-    assert running.node.pods() == []
+    await wait_until(lambda: not running.node.pods())
 
 
 async def test_the_last_that_is_seen_of_a_deleted_pod_is_how_it_ended(
@@ -223,3 +221,71 @@ async def test_node_whose_runtime_is_lost_ends(client: Client, start_node: Start
     await runtime.stop()
     with pytest.raises(RuntimeLost, match="start the node again"):
         await running.task
+
+
+async def test_ephemeral_container_starts_in_a_running_pod(
+    client: Client, start_node: StartNode
+) -> None:
+    await start_node(SimulatedRuntime())
+    await create_pod(client, "p")
+    pod = await wait_for(client, "p", is_ready)
+    pod["spec"]["ephemeralContainers"] = [{"name": "dbg", "image": "busybox:1.35"}]
+    await client.replace(pod, subresource="ephemeralcontainers")
+
+    def runs(pod: Object) -> bool:
+        statuses = pod["status"].get("ephemeralContainerStatuses") or [{}]
+        return "running" in (statuses[0].get("state") or {})
+
+    pod = await wait_for(client, "p", runs)
+    assert is_ready(pod)
+    events = await client.list(EVENT, namespace="ns")
+    paths = {event["regarding"].get("fieldPath") for event in events.items}
+    assert "spec.ephemeralContainers{dbg}" in paths
+
+
+async def test_pod_deleted_before_it_began_fails_with_lost_containers(
+    client: Client, start_node: StartNode
+) -> None:
+    await start_node(SimulatedRuntime())
+    env = [{"name": "K", "valueFrom": {"configMapKeyRef": {"name": "none", "key": "k"}}}]
+    pod = await create_pod(client, "p", containers=[{"name": "c", "image": "x:1", "env": env}])
+    pod["metadata"]["finalizers"] = ["example.com/hold"]
+    await client.replace(pod)
+
+    def waits(pod: Object) -> bool:
+        return "waiting" in container_state(pod)
+
+    await wait_for(client, "p", waits)
+    await client.delete(POD, "p", namespace="ns")
+    held = await wait_for(client, "p", has_phase("Failed"))
+    ended = container_state(held)["terminated"]
+    assert (ended["exitCode"], ended["reason"]) == (137, "ContainerStatusUnknown")
+    assert ended["message"] == "The container could not be located when the pod was terminated"
+
+
+async def test_shorter_grace_of_a_second_deletion_counts(
+    client: Client, start_node: StartNode
+) -> None:
+    runtime = StubbornRuntime()
+    await start_node(runtime)
+    await create_pod(client, "p", terminationGracePeriodSeconds=600)
+    await wait_for(client, "p", is_ready)
+    await client.delete(POD, "p", namespace="ns")
+    await wait_until(lambda: signal.SIGTERM in runtime.signals)
+    await client.delete(POD, "p", namespace="ns", grace_period_seconds=1)
+    await wait_gone(client, "p")
+    assert runtime.signals[-1] == signal.SIGKILL
+
+
+class StubbornRuntime(SimulatedRuntime):
+    """Its containers end only when they are killed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.signals: list[int] = []
+
+    def signal(self, container: RunningContainer, number: int) -> None:
+        """Take note of a signal."""
+        self.signals.append(number)
+        if number == signal.SIGKILL:
+            super().signal(container, number)

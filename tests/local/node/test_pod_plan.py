@@ -3,7 +3,7 @@ from __future__ import annotations
 from tests.local.node.objects import RUNNING, build_pod, ended, records_of
 
 from kubewright.local.node.containers import Waiting
-from kubewright.local.node.pod_plan import Start, Stop, plan_pod
+from kubewright.local.node.pod_plan import Start, Stop, list_earlier, plan_pod
 
 INIT = [{"name": "i", "image": "x"}, {"name": "j", "image": "x"}]
 SIDECAR = [{"name": "side", "image": "x", "restartPolicy": "Always"}]
@@ -71,12 +71,26 @@ def test_sidecar_starts_first_and_is_stopped_after_the_containers() -> None:
     assert names(plan_pod(pod, finished, ending=False)) == ["Stop side"]
 
 
-def test_ending_stops_containers_before_sidecars() -> None:
-    pod = build_pod(initContainers=SIDECAR)
-    both = records_of(pod, side=RUNNING, c=RUNNING)
-    assert names(plan_pod(pod, both, ending=True)) == ["Stop c"]
-    rest = records_of(pod, side=RUNNING, c=ended(0))
-    assert names(plan_pod(pod, rest, ending=True)) == ["Stop side"]
+def test_ending_stops_all_and_sidecars_know_who_ends_before_them() -> None:
+    sidecars = [{"name": name, "image": "x", "restartPolicy": "Always"} for name in ("s", "t")]
+    pod = build_pod(initContainers=sidecars)
+    records = records_of(pod, s=RUNNING, t=RUNNING, c=RUNNING)
+    assert names(plan_pod(pod, records, ending=True)) == ["Stop s", "Stop t", "Stop c"]
+    earlier = [[other.name for other in list_earlier(r, records)] for r in records]
+    assert earlier == [["c", "t"], ["c"], []]
+
+
+def test_ephemeral_container_starts_once_also_before_the_pod_is_initialized() -> None:
+    pod = build_pod(initContainers=INIT, ephemeralContainers=[{"name": "dbg", "image": "x"}])
+    assert names(plan_pod(pod, records_of(pod, i=RUNNING), ending=False)) == ["Start dbg"]
+    assert plan_pod(pod, records_of(pod, i=RUNNING, dbg=ended(0)), ending=False) == []
+
+
+def test_finished_pod_stops_its_ephemeral_containers() -> None:
+    debug = [{"name": "dbg", "image": "x"}]
+    pod = build_pod(ephemeralContainers=debug, restartPolicy="Never")
+    steps = plan_pod(pod, records_of(pod, c=ended(0), dbg=RUNNING), ending=False)
+    assert names(steps) == ["Stop dbg"]
 
 
 def test_ending_starts_nothing() -> None:

@@ -8,7 +8,12 @@ from tests.local.node.objects import NOW_TEXT, RUNNING, build_pod, ended, record
 from kubewright.api.conditions import find_condition
 from kubewright.api.resource import Object
 from kubewright.local.node.containers import ContainerRecord, State, Waiting, build_records
-from kubewright.local.node.status import PodFacts, build_status, compute_phase
+from kubewright.local.node.status import (
+    PodFacts,
+    build_status,
+    compute_phase,
+    settle_records,
+)
 
 FACTS = PodFacts(NOW_TEXT, "10.244.0.1", "10.244.0.2", has_sandbox=True)
 TWO = [{"name": "a", "image": "x"}, {"name": "b", "image": "x"}]
@@ -146,3 +151,43 @@ def test_completed_init_container_is_ready_and_not_started() -> None:
     pod = build_pod(initContainers=INIT)
     (entry,) = status_of(pod, records_of(pod, i=ended(0)))["initContainerStatuses"]
     assert (entry["ready"], entry["started"]) == (True, False)
+
+
+def test_settled_containers_of_a_deleted_pod_in_back_off_ended_as_they_ended_last() -> None:
+    pod = build_pod(metadata={"deletionTimestamp": NOW_TEXT})
+    records = records_of(pod, c=Waiting("CrashLoopBackOff"))
+    records[0].last = ended(3)
+    settle_records(pod, records)
+    assert records[0].state == ended(3)
+    assert records[0].last is None
+
+
+def test_settled_containers_behind_a_failed_init_container_keep_waiting() -> None:
+    pod = build_pod(initContainers=[*INIT, {"name": "j", "image": "x"}], restartPolicy="Never")
+    records = records_of(pod, i=ended(6))
+    settle_records(pod, records)
+    assert [isinstance(record.state, Waiting) for record in records] == [False, True, True]
+
+
+def test_settled_pod_that_never_began_has_failed() -> None:
+    pod = build_pod(initContainers=INIT, metadata={"deletionTimestamp": NOW_TEXT})
+    records = records_of(pod)
+    settle_records(pod, records)
+    facts = PodFacts(NOW_TEXT, "10.244.0.1", is_settled=True)
+    status = build_status(pod, records, facts, now=NOW_TEXT)
+    assert status["phase"] == "Failed"
+    assert "terminated" in status["initContainerStatuses"][0]["state"]
+    assert "waiting" in status["containerStatuses"][0]["state"]
+
+
+def test_restart_of_all_containers_is_a_condition_where_a_rule_may_ask_for_it() -> None:
+    rules = [{"action": "RestartAllContainers", "exitCodes": {"operator": "In", "values": [9]}}]
+    own = {"restartPolicy": "Never", "restartPolicyRules": rules}
+    pod = build_pod(containers=[{"name": "c", "image": "x", **own}])
+    facts = PodFacts(NOW_TEXT, "10.244.0.1", "10.244.0.2", has_sandbox=True, is_restarting_all=True)
+    status = build_status(pod, records_of(pod, c=RUNNING), facts, now=NOW_TEXT)
+    reason, message = "RestartAllContainersStarted", "container exited with restart policy rule"
+    assert verdict(status, "AllContainersRestarting") == ("True", reason, message)
+    assert (
+        find_condition(status_of(build_pod(), [])["conditions"], "AllContainersRestarting") is None
+    )

@@ -50,6 +50,15 @@ async def wait_gone(client: Client, name: str, seconds: float = 20.0) -> None:
             await asyncio.sleep(0.02)
 
 
+async def wait_until(is_met: Callable[[], bool], seconds: float = 20.0) -> None:
+    """Wait until something is so."""
+    async with asyncio.timeout(seconds):
+        while True:
+            if is_met():
+                return
+            await asyncio.sleep(0.02)
+
+
 def is_ready(pod: Object) -> bool:
     """Tell whether a pod is ready."""
     return is_condition_true(pod, "Ready")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import uuid
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 
 from kubewright.api.resource import NamespacedName, Object
@@ -17,7 +19,6 @@ from kubewright.local.node.resources import build_resources
 from kubewright.local.node.runtime import (
     ContainerConfig,
     Mount,
-    Outcome,
     RunningContainer,
     Sandbox,
     StartError,
@@ -28,11 +29,8 @@ from kubewright.local.node.volumes import Volume, plan_container_mounts
 RETRY_SECONDS = 2.0
 TERMINATION_LOG = "/dev/termination-log"
 MAX_TERMINATION_MESSAGE = 4096
-MAX_HOOK_SECONDS = 3600.0
-
-
-class HookFailed(Exception):
-    """A lifecycle hook ended badly."""
+NEVER = datetime.fromtimestamp(0, UTC)
+"""When a container started that did not: container runtimes say the beginning of the epoch."""
 
 
 class ContainerStarter:
@@ -70,7 +68,10 @@ class ContainerStarter:
             return await self._context.runtime.start_container(sandbox, config)
         except StartError as error:
             event(pod, record, "Warning", "Failed", f"Error: {error.message}")
-            record.state = Terminated(128, error.reason, error.message)
+            now = self._context.clock.now()
+            name = f"kubewright://{uuid.uuid4().hex}"
+            record.state = Terminated(128, error.reason, error.message, NEVER, now, name)
+            record.failure = Waiting("RunContainerError", error.message)
             return None
 
     async def _build_config(
@@ -90,7 +91,7 @@ class ContainerStarter:
         mounts = [*plan_container_mounts(spec, volumes, variables)]
         mounts += await asyncio.to_thread(self._write_files, pod, record, sandbox.address)
         key = NamespacedName.of(pod)
-        attempt = record.restarts + (1 if record.ended else 0)
+        attempt = record.attempt
         return ContainerConfig(
             name=record.name,
             attempt=attempt,
@@ -133,31 +134,6 @@ class ContainerStarter:
         """The file that a container sees as its terminationMessagePath."""
         return self._folder / "containers" / record.name / "termination-log"
 
-    async def run_hook(
-        self, record: ContainerRecord, container: RunningContainer, sandbox: Sandbox, hook: Object
-    ) -> None:
-        """Run a lifecycle hook in a container.
-
-        Raises:
-            HookFailed: the command or the request failed.
-        """
-        runtime = self._context.runtime
-        if action := hook.get("exec"):
-            try:
-                result = await runtime.execute(container, action.get("command") or ())
-            except StartError as error:
-                raise HookFailed(error.message) from error
-            if result.exit_code:
-                raise HookFailed(f"exit status {result.exit_code}: {result.output}")
-        elif "httpGet" in hook:
-            probe = {"httpGet": hook["httpGet"], "timeoutSeconds": MAX_HOOK_SECONDS}
-            ports = named_ports(record.spec)
-            answer = await runtime.probe(container, sandbox, probe, ports)
-            if answer.outcome is not Outcome.SUCCESS:
-                raise HookFailed(answer.output)
-        elif action := hook.get("sleep"):
-            await self._context.clock.sleep(float(action["seconds"]))
-
 
 def build_argv(container: Object, image: Image, variables: Mapping[str, str]) -> list[str]:
     """Build the command line: `command` replaces the entry point, `args` the image's command.
@@ -181,12 +157,6 @@ def is_finite(pod: Object, record: ContainerRecord) -> bool:
     if record.role is Role.MAIN:
         return (pod["spec"].get("restartPolicy") or "Always") != "Always"
     return record.role is Role.INIT
-
-
-def named_ports(container: Object) -> dict[str, int]:
-    """Return a container's ports by name."""
-    ports = container.get("ports") or ()
-    return {port["name"]: port["containerPort"] for port in ports if port.get("name")}
 
 
 def without_covered(mounts: list[Mount]) -> list[Mount]:

@@ -23,6 +23,8 @@ class Role(enum.Enum):
     SIDECAR = "sidecar"
     """An init container with restartPolicy Always (KEP-753)."""
     MAIN = "main"
+    EPHEMERAL = "ephemeral"
+    """A container that was added to a running pod to look into it (`kubectl debug`)."""
 
 
 class Waiting(msgspec.Struct, frozen=True):
@@ -90,7 +92,9 @@ class ContainerRecord(msgspec.Struct):
 
     `work` is a start or a stop that is underway. `passed` says that an init container has done its
     part: it ended well, or as a sidecar has once started. `ready` and `started` are the verdicts of
-    the probes, None where there is no such probe.
+    the probes, None where there is no such probe. `failure` is why the last start went wrong, when
+    that says more than how the container ended. `is_reset` says that its next run is counted
+    already.
     """
 
     spec: Object
@@ -112,6 +116,8 @@ class ContainerRecord(msgspec.Struct):
     pull: Backoff = msgspec.field(default_factory=Backoff)
     retry_at: float = 0.0
     kill_reason: str = ""
+    failure: Waiting | None = None
+    is_reset: bool = False
 
     @property
     def name(self) -> str:
@@ -131,6 +137,8 @@ class ContainerRecord(msgspec.Struct):
     @property
     def is_ready(self) -> bool:
         """Tell whether the container counts as ready."""
+        if self.role is Role.EPHEMERAL:
+            return False
         if self.role is Role.INIT:
             return isinstance(self.state, Terminated) and self.state.exit_code == 0
         return self.is_started and self.ready is not False
@@ -138,13 +146,26 @@ class ContainerRecord(msgspec.Struct):
     @property
     def field_path(self) -> str:
         """The path that Events about this container name."""
-        group = "containers" if self.role is Role.MAIN else "initContainers"
-        return f"spec.{group}{{{self.name}}}"
+        return f"spec.{GROUPS[self.role]}{{{self.name}}}"
+
+    @property
+    def attempt(self) -> int:
+        """The number of its next run, from 0; it names the log."""
+        return self.restarts + (1 if self.ended is not None and not self.is_reset else 0)
 
     @property
     def ended(self) -> Terminated | None:
         """The last run that ended, also while the next one waits."""
         return self.state if isinstance(self.state, Terminated) else self.last
+
+
+GROUPS = {
+    Role.INIT: "initContainers",
+    Role.SIDECAR: "initContainers",
+    Role.MAIN: "containers",
+    Role.EPHEMERAL: "ephemeralContainers",
+}
+STATUSES = ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses")
 
 
 def build_records(pod: Object) -> list[ContainerRecord]:
@@ -154,11 +175,7 @@ def build_records(pod: Object) -> list[ContainerRecord]:
     node was restarted, and what was running then has been lost (ContainerStatusUnknown).
     """
     status = pod.get("status") or {}
-    known = {
-        entry["name"]: entry
-        for group in ("initContainerStatuses", "containerStatuses")
-        for entry in status.get(group) or ()
-    }
+    known = {entry["name"]: entry for group in STATUSES for entry in status.get(group) or ()}
     first = _first_state(pod)
     records = [
         _restore(spec, role, known.get(spec["name"]) or {}, first)
@@ -168,7 +185,7 @@ def build_records(pod: Object) -> list[ContainerRecord]:
     had_begun = any(record.ended for record in mains)
     never = pod["spec"].get("restartPolicy") == "Never"
     for record in records:
-        if record.role is Role.MAIN:
+        if record.role not in (Role.INIT, Role.SIDECAR):
             continue
         if had_begun and never:
             record.passed = True
@@ -186,6 +203,16 @@ def pod_containers(pod: Object) -> Iterator[tuple[Object, Role]]:
         yield container, Role.SIDECAR if is_sidecar else Role.INIT
     for container in spec["containers"]:
         yield container, Role.MAIN
+    for container in spec.get("ephemeralContainers") or ():
+        yield container, Role.EPHEMERAL
+
+
+def add_records(pod: Object, records: list[ContainerRecord]) -> None:
+    """Add records of the ephemeral containers that a pod was given meanwhile."""
+    known = {record.name for record in records}
+    for spec, role in pod_containers(pod):
+        if role is Role.EPHEMERAL and spec["name"] not in known:
+            records.append(ContainerRecord(spec, role, _first_state(pod)))
 
 
 def _first_state(pod: Object) -> Waiting:
@@ -213,3 +240,19 @@ def _restore(spec: Object, role: Role, status: Object, first: Waiting) -> Contai
     elif record.last is not None:
         record.state, record.last = record.last, None
     return record
+
+
+def reset_records(records: list[ContainerRecord]) -> None:
+    """Let all containers of a pod start from its beginning (KEP-5532)."""
+    message = "The container is removed because RestartAllContainers in place"
+    for record in records:
+        if record.role is Role.EPHEMERAL:
+            continue
+        if record.ended is not None:
+            record.last = Terminated(137, "RestartingAllContainers", message)
+            record.state = Waiting("RestartingAllContainers", message)
+            record.restarts += 1
+            record.is_reset = True
+        record.passed = False
+        record.retry_at = 0.0
+        record.kill_reason = ""

@@ -8,7 +8,12 @@ from pathlib import Path
 import msgspec
 
 from kubewright.api.errors import KubewrightError
-from kubewright.local.node.containers import ContainerRecord, Waiting
+from kubewright.local.node.containers import ContainerRecord, Running, Terminated, Waiting
+
+PULL_FAILURES = {
+    "ErrImagePull": "image can't be pulled",
+    "ImagePullBackOff": "trying and failing to pull image",
+}
 
 
 class LogRefused(KubewrightError):
@@ -32,17 +37,20 @@ def choose_attempt(pod: str, record: ContainerRecord, *, previous: bool) -> int:
     Raises:
         LogRefused: it has not run, or not before; worded as the kubelet words it.
     """
+    named = f'container "{record.name}" in pod "{pod}"'
+    state, last = record.state, record.last
+    # A run that nobody saw has no log: it has no container's id either.
+    has_last = last is not None and bool(last.container_id)
+    last_attempt = record.attempt - 1 if isinstance(state, Waiting) else record.restarts - 1
     if previous:
-        has_previous = record.last is not None
-        in_back_off = isinstance(record.state, Waiting)
-        if not has_previous:
-            raise LogRefused(
-                400, f'previous terminated container "{record.name}" in pod "{pod}" not found'
-            )
-        return record.restarts if in_back_off else record.restarts - 1
-    if isinstance(record.state, Waiting) and record.last is None:
-        raise LogRefused(
-            400,
-            f'container "{record.name}" in pod "{pod}" is waiting to start: {record.state.reason}',
-        )
-    return record.restarts
+        if not has_last:
+            raise LogRefused(400, f"previous terminated {named} not found")
+        return last_attempt
+    if isinstance(state, Running) or (isinstance(state, Terminated) and state.container_id):
+        return record.restarts
+    if has_last:
+        return last_attempt
+    if isinstance(state, Terminated) or last is not None:
+        raise LogRefused(400, f"{named} is terminated")
+    reason = PULL_FAILURES.get(state.reason, state.reason)
+    raise LogRefused(400, f"{named} is waiting to start: {reason}")

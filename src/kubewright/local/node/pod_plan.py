@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import msgspec
 
 from kubewright.api.resource import Object
-from kubewright.local.node.containers import ContainerRecord, Role, Running, Terminated
+from kubewright.local.node.containers import ContainerRecord, Role, Running, Terminated, Waiting
+from kubewright.local.node.restart_rules import should_restart
 
 
 class Start(msgspec.Struct, frozen=True):
@@ -32,33 +33,51 @@ def plan_pod(pod: Object, records: Sequence[ContainerRecord], *, ending: bool) -
     """
     if ending or is_failed_init(pod, records):
         return plan_end(records)
+    if is_initialized(records) and is_finished(pod, records):
+        return plan_end(records)
+    steps: list[Step] = [Start(record) for record in records if _is_new_ephemeral(record)]
     if not is_initialized(records):
-        return _plan_init(pod, records)
-    steps: list[Step] = []
-    for record in records:
-        if record.role is Role.SIDECAR:
-            is_over = is_finished(pod, records)
-            if not is_over and not record.is_running:
-                steps.append(Start(record))
-        elif record.role is Role.MAIN and may_start(pod, record):
-            steps.append(Start(record))
-    if is_finished(pod, records):
-        steps += plan_end(records)
-    return [step for step in steps if step.record.work is None]
+        return [*steps, *_plan_init(pod, records)]
+    wanted = [record for record in records if _is_wanted(pod, record)]
+    return [*steps, *(Start(record) for record in wanted if record.work is None)]
+
+
+def _is_wanted(pod: Object, record: ContainerRecord) -> bool:
+    """Tell whether a container of an initialized pod is to be started."""
+    if record.role is Role.SIDECAR:
+        return not record.is_running
+    return record.role is Role.MAIN and may_start(pod, record)
 
 
 def plan_end(records: Sequence[ContainerRecord]) -> list[Step]:
-    """Plan the end of a pod: containers at once, then sidecars, the last started first."""
-    alive = [record for record in records if record.is_running or record.work is not None]
-    mains = [record for record in alive if record.role is not Role.SIDECAR]
-    chosen = mains or alive[-1:]
-    return [Stop(record) for record in chosen if record.work is None and record.is_running]
+    """Plan the end of a pod: all are stopped at once; sidecars wait for their turn themselves."""
+    return [Stop(record) for record in records if record.is_running and record.work is None]
+
+
+def list_earlier(
+    record: ContainerRecord, records: Sequence[ContainerRecord]
+) -> list[ContainerRecord]:
+    """List what ends before a container at the end of a pod: before a sidecar, all but those above.
+
+    A sidecar may be needed until the last container has ended (KEP-753).
+    """
+    if record.role is not Role.SIDECAR:
+        return []
+    mains = [other for other in records if other.role is Role.MAIN]
+    place = records.index(record)
+    later = [other for other in records[place + 1 :] if other.role is Role.SIDECAR]
+    return [*mains, *later]
+
+
+def _is_new_ephemeral(record: ContainerRecord) -> bool:
+    is_new = isinstance(record.state, Waiting) and record.work is None
+    return is_new and record.role is Role.EPHEMERAL
 
 
 def _plan_init(pod: Object, records: Sequence[ContainerRecord]) -> list[Step]:
     steps: list[Step] = []
     for record in records:
-        if record.role is Role.MAIN:
+        if record.role not in (Role.INIT, Role.SIDECAR):
             break
         if record.role is Role.SIDECAR:
             if not record.is_running and record.work is None:
@@ -74,31 +93,28 @@ def _plan_init(pod: Object, records: Sequence[ContainerRecord]) -> list[Step]:
 
 def is_initialized(records: Sequence[ContainerRecord]) -> bool:
     """Tell whether every init container has done its part."""
-    return all(record.passed for record in records if record.role is not Role.MAIN)
+    return all(record.passed for record in records if record.role in (Role.INIT, Role.SIDECAR))
 
 
 def is_failed_init(pod: Object, records: Sequence[ContainerRecord]) -> bool:
     """Tell whether an init container has failed for good."""
-    never = pod["spec"].get("restartPolicy") == "Never"
-    return never and any(
+    return any(
         record.role is Role.INIT
         and isinstance(record.state, Terminated)
         and record.state.exit_code != 0
+        and not should_restart(pod, record, record.state.exit_code)
         for record in records
     )
 
 
 def may_start(pod: Object, record: ContainerRecord) -> bool:
-    """Tell whether a container that does not run should, by the pod's restart policy."""
+    """Tell whether a container that does not run should, by its rules and the restart policy."""
     if isinstance(record.state, Running):
         return False
     ended = record.ended
-    if ended is None:
+    if ended is None or record.is_reset:
         return True
-    policy = pod["spec"].get("restartPolicy") or "Always"
-    if record.role is Role.INIT and policy == "Always":
-        policy = "OnFailure"
-    return policy == "Always" or (policy == "OnFailure" and ended.exit_code != 0)
+    return should_restart(pod, record, ended.exit_code)
 
 
 def is_finished(pod: Object, records: Sequence[ContainerRecord]) -> bool:

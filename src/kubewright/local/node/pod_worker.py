@@ -26,17 +26,32 @@ from kubewright.api.time import format_time, parse_time
 from kubewright.local.node.container_run import ContainerRun
 from kubewright.local.node.containers import (
     ContainerRecord,
+    Role,
     Terminated,
     Waiting,
+    add_records,
     build_records,
     pod_containers,
+    reset_records,
 )
 from kubewright.local.node.node_context import NodeContext
 from kubewright.local.node.pod_files import pod_hostname
-from kubewright.local.node.pod_plan import Step, Stop, is_failed_init, is_finished, plan_pod
+from kubewright.local.node.pod_plan import (
+    Step,
+    Stop,
+    is_failed_init,
+    is_finished,
+    plan_end,
+    plan_pod,
+)
 from kubewright.local.node.pod_volumes import PodVolumes
 from kubewright.local.node.runtime import PodIdentity, Sandbox
-from kubewright.local.node.status import PodFacts, build_status, compute_phase
+from kubewright.local.node.status import (
+    PodFacts,
+    build_status,
+    compute_phase,
+    settle_records,
+)
 from kubewright.local.node.status_publisher import StatusPublisher
 from kubewright.local.node.volumes import MountError
 
@@ -79,11 +94,18 @@ class PodWorker:
         self._conditions: list[Object] = (pod.get("status") or {}).get("conditions") or []
         self._retry_at: float | None = None
         self._deleted = False
+        self._grace_since = 0.0
+        self._restarting_all = False
+        self._settled = False
         self._was_terminal = (pod.get("status") or {}).get("phase") in TERMINAL
 
     def update(self, pod: Object) -> None:
         """Take the pod as the API has it now."""
+        before = self.grace_seconds
         self.pod = pod
+        if self.grace_seconds < before:
+            self._grace_since = self._context.clock.monotonic()
+        add_records(pod, self.records)
         for record, (spec, _) in zip(self.records, pod_containers(pod), strict=False):
             changed = spec.get("image") != record.spec.get("image")
             record.spec = spec
@@ -123,6 +145,11 @@ class PodWorker:
         if metadata.get("deletionTimestamp"):
             return float(metadata.get("deletionGracePeriodSeconds") or 0)
         return float(spec.get("terminationGracePeriodSeconds", 30))
+
+    def restart_all(self) -> None:
+        """End all containers, and start the pod from its beginning in the same sandbox."""
+        self._restarting_all = True
+        self._wake.set()
 
     def begin(self, work: Coroutine[None, None, None], name: str) -> asyncio.Task[None]:
         """Begin a piece of work that ends with the worker at the latest."""
@@ -173,14 +200,31 @@ class PodWorker:
         if not self.is_ending and not self._is_over and not await self._prepare():
             await self._publish()
             return False
-        for step in plan_pod(self.pod, self.records, ending=self.is_ending or self._is_over):
+        for step in self._plan():
             self._begin(step)
         # Asked before publishing: what ends while a status is written has its own to be written.
         is_idle, is_ending = self._is_idle, self.is_ending
         if is_idle and (is_ending or self._is_over):
             await self._release_sandbox()
+            settle_records(self.pod, self.records)
+            self._settled = True
         await self._publish()
         return is_idle and is_ending and await self._delete()
+
+    def _plan(self) -> list[Step]:
+        if not self._restarting_all or self.is_ending:
+            ending = self.is_ending or self._is_over
+            return plan_pod(self.pod, self.records, ending=ending)
+        stops: list[Step] = [
+            step for step in plan_end(self.records) if step.record.role is not Role.EPHEMERAL
+        ]
+        for step in stops:
+            step.record.kill_reason = "killing"
+        if not stops and all(not r.is_running and r.work is None for r in self.records):
+            reset_records(self.records)
+            self._restarting_all = False
+            self._wake.set()
+        return stops
 
     def _check_deadline(self) -> None:
         limit = self.pod["spec"].get("activeDeadlineSeconds")
@@ -194,6 +238,8 @@ class PodWorker:
     @property
     def _is_over(self) -> bool:
         """Tell whether the pod has ended by itself: Succeeded or Failed."""
+        if self._restarting_all:
+            return False
         return (
             self._was_terminal
             or is_failed_init(self.pod, self.records)
@@ -259,7 +305,8 @@ class PodWorker:
     def _begin(self, step: Step) -> None:
         record = step.record
         if isinstance(step, Stop):
-            work = self._run.stop(record, self._sandbox, self.grace_seconds)
+            began = self._context.clock.monotonic()
+            work = self._run.stop(record, self._sandbox, lambda: self._grace_left(began))
             record.work = self.begin(work, f"stop {record.name}")
         elif self._sandbox is not None:
             if record.retry_at > self._context.clock.monotonic():
@@ -271,6 +318,12 @@ class PodWorker:
             work = self._run.start(record, self._sandbox, self._volumes.ready)
             record.work = self.begin(work, f"start {record.name}")
 
+    def _grace_left(self, began: float) -> float:
+        """Return the grace in seconds since `began`; one that was shortened counts from then."""
+        if self._restarting_all and not self.is_ending:
+            return 0.0
+        return self.grace_seconds + max(0.0, self._grace_since - began)
+
     def back_off(self, record: ContainerRecord, ended: Terminated) -> None:
         """Delay the restart of a container that has ended, after the first time."""
         now = self._context.clock.monotonic()
@@ -280,6 +333,8 @@ class PodWorker:
         record.restart.fail(now, ran_since=now - ran.total_seconds())
         record.retry_at = record.restart.until
         if not record.restart.is_waiting(now):
+            if record.failure is not None:
+                record.state, record.last = record.failure, ended
             return
         full_name = f"{self.key.name}_{self.key.namespace}({self.uid})"
         delay = format_seconds(record.restart.seconds)
@@ -309,6 +364,8 @@ class PodWorker:
             has_sandbox=self._sandbox is not None,
             reason="DeadlineExceeded" if self._overrun else "",
             message=DEADLINE_MESSAGE if self._overrun else "",
+            is_restarting_all=self._restarting_all,
+            is_settled=self._settled,
         )
         now = format_time(self._context.clock.now())
         status = build_status(self.pod, self.records, facts, now=now, before=self._conditions)

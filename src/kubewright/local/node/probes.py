@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 
 from kubewright.api.resource import Object
 from kubewright.client.clock import Clock
+from kubewright.local.node.environment import expand
 from kubewright.local.node.runtime import Outcome, ProbeResult
 
 
@@ -21,6 +22,29 @@ class ProbeKind(enum.Enum):
     def field(self) -> str:
         """The container's field that holds such a probe."""
         return f"{self.value.lower()}Probe"
+
+
+def expand_command(container: Object, probe: Object) -> Object:
+    """Return a probe with $(NAME) in its command replaced, by the variables with a plain value."""
+    command = (probe.get("exec") or {}).get("command")
+    if not command:
+        return probe
+    variables = {entry["name"]: entry.get("value") or "" for entry in container.get("env") or ()}
+    return {**probe, "exec": {"command": [expand(word, variables) for word in command]}}
+
+
+def describe_result(kind: ProbeKind, result: ProbeResult) -> tuple[str, str] | None:
+    """Return the reason and the note of the Event about a probe's result, if it is worth one."""
+    if result.outcome is Outcome.FAILURE:
+        return "Unhealthy", f"{kind.value} probe failed: {result.output}"
+    if result.outcome is Outcome.UNKNOWN:
+        return (
+            "Unhealthy",
+            f"{kind.value} probe errored and resulted in unknown state: {result.output}",
+        )
+    if result.warning:
+        return "ProbeWarning", f"{kind.value} probe warning: {result.warning}"
+    return None
 
 
 class ProbeVerdict:

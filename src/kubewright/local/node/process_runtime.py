@@ -21,6 +21,7 @@ from kubewright.local.node.cgroups import ContainerGroup
 from kubewright.local.node.container_command import ContainerCommand
 from kubewright.local.node.container_limits import ContainerLimits
 from kubewright.local.node.container_streams import Attachment, ContainerStreams
+from kubewright.local.node.http_probe import probe_http
 from kubewright.local.node.image.image import Image
 from kubewright.local.node.image.store import ImageStore
 from kubewright.local.node.logs import LogWriter
@@ -30,7 +31,7 @@ from kubewright.local.node.network import (
     SandboxNamespaces,
     receive,
 )
-from kubewright.local.node.probe_handlers import probe_exec, probe_http, probe_tcp, resolve_port
+from kubewright.local.node.probe_handlers import probe_exec, probe_tcp, resolve_port
 from kubewright.local.node.process import Process, read_to_end
 from kubewright.local.node.resources import ContainerResources
 from kubewright.local.node.rootfs import capability_numbers, plan_mounts, remove_tree

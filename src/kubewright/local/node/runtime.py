@@ -43,10 +43,15 @@ class Outcome(enum.Enum):
 
 
 class ProbeResult(msgspec.Struct, frozen=True):
-    """The outcome of a probe, and what to say of it."""
+    """The outcome of a probe, and what to say of it; `warning` is said also of a success.
+
+    `has_answer` says that there was an HTTP response, whatever its status.
+    """
 
     outcome: Outcome
     output: str = ""
+    warning: str = ""
+    has_answer: bool = False
 
 
 class ExecResult(msgspec.Struct, frozen=True):

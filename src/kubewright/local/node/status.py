@@ -7,20 +7,26 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from kubewright.api.resource import Object
-from kubewright.local.node.containers import (
-    ContainerRecord,
-    Role,
-    Running,
-    State,
-    Terminated,
-    Waiting,
-)
+from kubewright.local.node.containers import ContainerRecord, Role, State, Terminated, Waiting
+from kubewright.local.node.pod_plan import is_failed_init, may_start
+from kubewright.local.node.restart_rules import could_restart_all
 
-CONDITIONS = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady")
+RESTARTING_ALL = "AllContainersRestarting"
+CONDITIONS = (
+    "PodReadyToStartContainers",
+    "Initialized",
+    "Ready",
+    "ContainersReady",
+    "PodScheduled",
+    RESTARTING_ALL,
+)
 
 
 class PodFacts(msgspec.Struct, frozen=True):
-    """What a pod's status tells beside its containers. Times are RFC 3339."""
+    """What a pod's status tells beside its containers. Times are RFC 3339.
+
+    `is_settled` says that nothing of the pod will run again.
+    """
 
     start_time: str
     host_address: str
@@ -28,6 +34,8 @@ class PodFacts(msgspec.Struct, frozen=True):
     has_sandbox: bool = False
     reason: str = ""
     message: str = ""
+    is_restarting_all: bool = False
+    is_settled: bool = False
 
 
 def build_status(
@@ -44,6 +52,8 @@ def build_status(
     transition. Fields that are to vanish are None.
     """
     phase = "Failed" if facts.reason else compute_phase(pod, records)
+    if facts.is_settled and phase != "Succeeded":
+        phase = "Failed"
     generation = pod["metadata"].get("generation")
     status: Object = {
         "phase": phase,
@@ -53,13 +63,16 @@ def build_status(
         "message": facts.message or None,
         "hostIP": facts.host_address,
         "hostIPs": [{"ip": facts.host_address}],
-        "containerStatuses": _container_statuses(records, (Role.MAIN,)),
+        "containerStatuses": _container_statuses(records, [Role.MAIN]),
     }
     if generation is not None:
         status["observedGeneration"] = generation
-    if any(record.role is not Role.MAIN for record in records):
-        roles = (Role.INIT, Role.SIDECAR)
-        status["initContainerStatuses"] = _container_statuses(records, roles)
+    for field, *roles in (
+        ("initContainerStatuses", Role.INIT, Role.SIDECAR),
+        ("ephemeralContainerStatuses", Role.EPHEMERAL),
+    ):
+        if any(record.role in roles for record in records):
+            status[field] = _container_statuses(records, roles)
     if facts.address:
         status["podIP"] = facts.address
         status["podIPs"] = [{"ip": facts.address}]
@@ -67,40 +80,42 @@ def build_status(
 
 
 def compute_phase(pod: Object, records: Sequence[ContainerRecord]) -> str:
-    """Compute the phase of a pod (kubelet's getPhase)."""
-    if phase := _init_phase(pod, records):
-        return phase
+    """Compute the phase of a pod (the kubelet's getPhase)."""
     mains = [record for record in records if record.role is Role.MAIN]
-    if any(isinstance(r.state, Waiting) and r.last is None for r in mains):
+    if is_failed_init(pod, records):
+        return "Failed"
+    if _is_pending(records) or any(is_unborn(record) for record in mains):
         return "Pending"
-    if any(isinstance(record.state, Running) for record in mains):
+    if any(r.is_running or _is_ending_sidecar(r) for r in records if r.role in LASTING):
         return "Running"
-    if any(r.role is Role.SIDECAR and (r.is_running or r.work is not None) for r in records):
-        return "Running"
-    if any(isinstance(record.state, Waiting) for record in mains):
-        return "Running"
-    policy = pod["spec"].get("restartPolicy") or "Always"
+    codes = [record.ended.exit_code for record in mains if record.ended is not None]
     deleted = bool(pod["metadata"].get("deletionTimestamp"))
-    if policy == "Always" and not deleted:
+    if not deleted and any(may_start(pod, record) for record in mains):
         return "Running"
-    codes = [r.state.exit_code for r in mains if isinstance(r.state, Terminated)]
-    if not any(codes):
-        return "Succeeded"
-    return "Failed" if policy == "Never" or deleted else "Running"
+    return "Failed" if any(codes) else "Succeeded"
 
 
-def _init_phase(pod: Object, records: Sequence[ContainerRecord]) -> str:
-    """Return the phase that the init containers decide; "" when they are done."""
-    never = pod["spec"].get("restartPolicy") == "Never"
+LASTING = (Role.MAIN, Role.SIDECAR)
+
+
+def is_unborn(record: ContainerRecord) -> bool:
+    """Tell whether a container has not run yet."""
+    return isinstance(record.state, Waiting) and record.last is None
+
+
+def _is_ending_sidecar(record: ContainerRecord) -> bool:
+    return record.role is Role.SIDECAR and record.work is not None
+
+
+def _is_pending(records: Sequence[ContainerRecord]) -> bool:
+    """Tell whether an init container keeps the pod from beginning."""
+    has_begun = any(r.role is Role.MAIN and not is_unborn(r) for r in records)
     for record in records:
-        if record.role is Role.MAIN or record.passed:
-            continue
-        ended = isinstance(record.state, Terminated) and record.state.exit_code != 0
-        deleted = bool(pod["metadata"].get("deletionTimestamp"))
-        if record.role is Role.INIT and ended and (never or deleted):
-            return "Failed"
-        return "Pending"
-    return ""
+        if record.role is Role.INIT and not record.passed:
+            return True
+        if record.role is Role.SIDECAR and not record.passed and not has_begun:
+            return True
+    return False
 
 
 def build_conditions(
@@ -115,13 +130,16 @@ def build_conditions(
     """Build the conditions that the kubelet owns; those of others are not touched."""
     known = {entry["type"]: entry for entry in before}
     verdicts = {
-        "PodReadyToStartContainers": ("True" if facts.has_sandbox else "False", "", ""),
-        "Initialized": _initialized(records, phase),
+        "PodReadyToStartContainers": _ready_to_start(facts),
+        "Initialized": _initialized(records, phase, known.get("Initialized") or {}),
+        "PodScheduled": ("True", "", ""),
         "ContainersReady": _containers_ready(records, phase),
     }
     verdicts["Ready"] = _ready(pod, verdicts["ContainersReady"])
+    if could_restart_all(pod):
+        verdicts[RESTARTING_ALL] = _restarting_all(phase, facts)
     conditions = []
-    for type in CONDITIONS:
+    for type in filter(verdicts.__contains__, CONDITIONS):
         status, reason, message = verdicts[type]
         old = known.get(type) or {}
         same = old.get("status") == status and old.get("lastTransitionTime")
@@ -133,7 +151,8 @@ def build_conditions(
             "reason": reason or None,
             "message": message or None,
         }
-        if (generation := pod["metadata"].get("generation")) is not None:
+        generation = pod["metadata"].get("generation")
+        if generation is not None and type != RESTARTING_ALL:
             condition["observedGeneration"] = generation
         conditions.append(condition)
     return conditions
@@ -142,12 +161,31 @@ def build_conditions(
 Verdict = tuple[str, str, str]
 
 
-def _initialized(records: Sequence[ContainerRecord], phase: str) -> Verdict:
-    incomplete = [r.name for r in records if r.role is not Role.MAIN and not r.passed]
-    if incomplete:
+def _ready_to_start(facts: PodFacts) -> Verdict:
+    if facts.has_sandbox:
+        return "True", "", ""
+    message = "pod sandbox is not ready" if facts.address else "no pod sandbox exists"
+    return "False", "PodSandboxNotReady", message
+
+
+def _initialized(records: Sequence[ContainerRecord], phase: str, before: Object) -> Verdict:
+    if phase == "Succeeded":
+        return "True", "PodCompleted", ""
+    has_begun = any(r.role is Role.MAIN and not is_unborn(r) for r in records)
+    incomplete = [r.name for r in records if r.role in (Role.INIT, Role.SIDECAR) and not r.passed]
+    # What was initialized once stays so, also while all containers are restarted (KEP-5532).
+    if incomplete and not has_begun and before.get("status") != "True":
         names = " ".join(incomplete)
         return "False", "ContainersNotInitialized", f"containers with incomplete status: [{names}]"
-    return "True", "PodCompleted" if phase == "Succeeded" else "", ""
+    return "True", "", ""
+
+
+def _restarting_all(phase: str, facts: PodFacts) -> Verdict:
+    if phase in ("Succeeded", "Failed"):
+        return "False", "PodCompleted" if phase == "Succeeded" else "PodFailed", ""
+    if facts.is_restarting_all:
+        return "True", "RestartAllContainersStarted", "container exited with restart policy rule"
+    return "False", "", ""
 
 
 def _containers_ready(records: Sequence[ContainerRecord], phase: str) -> Verdict:
@@ -155,7 +193,7 @@ def _containers_ready(records: Sequence[ContainerRecord], phase: str) -> Verdict
         return "False", "PodCompleted", ""
     if phase == "Failed":
         return "False", "PodFailed", ""
-    unready = [r.name for r in records if r.role is not Role.INIT and not r.is_ready]
+    unready = [r.name for r in records if r.role in LASTING and not r.is_ready]
     if unready:
         names = " ".join(unready)
         return "False", "ContainersNotReady", f"containers with unready status: [{names}]"
@@ -186,11 +224,9 @@ def _ready(pod: Object, containers: Verdict) -> Verdict:
     return "True", "", ""
 
 
-def _container_statuses(
-    records: Sequence[ContainerRecord], roles: tuple[Role, ...]
-) -> list[Object]:
+def _container_statuses(records: Sequence[ContainerRecord], roles: Sequence[Role]) -> list[Object]:
     chosen = [record for record in records if record.role in roles]
-    if roles == (Role.MAIN,):
+    if Role.INIT not in roles:
         chosen.sort(key=lambda record: record.name)
     return [build_container_status(record) for record in chosen]
 
@@ -206,7 +242,7 @@ def build_container_status(record: ContainerRecord) -> Object:
         "restartCount": record.restarts,
         "image": record.image.name if record.image else record.spec.get("image") or "",
         "imageID": record.image.image_id if record.image else "",
-        "started": record.is_started,
+        "started": record.is_started if record.role is not Role.EPHEMERAL else None,
     }
     if resources := record.spec.get("resources"):
         # Nothing holds a container to them; what is asked for counts as given.
@@ -216,3 +252,36 @@ def build_container_status(record: ContainerRecord) -> Object:
     if record.container_id:
         status["containerID"] = record.container_id
     return status
+
+
+UNLOCATED = Terminated(
+    137,
+    "ContainerStatusUnknown",
+    "The container could not be located when the pod was terminated",
+)
+
+
+def settle_records(pod: Object, records: Sequence[ContainerRecord]) -> None:
+    """Give every container of a pod that has ended its last state (the kubelet's TerminatePod).
+
+    What a deleted pod would have started again has ended as it ended last. What never ran in a pod
+    that was initialized counts as lost.
+    """
+    if pod["metadata"].get("deletionTimestamp"):
+        for record in records:
+            if isinstance(record.state, Waiting) and record.last is not None:
+                record.state, record.last = record.last, None
+    begun = [record for record in records if record.role in (Role.INIT, Role.SIDECAR)]
+    while len(begun) > 1 and is_unborn(begun[-1]):
+        begun.pop()
+    if _has_initialized(records):
+        begun += [record for record in records if record.role is Role.MAIN]
+    for record in begun:
+        if isinstance(record.state, Waiting):
+            record.state = UNLOCATED
+
+
+def _has_initialized(records: Sequence[ContainerRecord]) -> bool:
+    inits = [record for record in records if record.role in (Role.INIT, Role.SIDECAR)]
+    has_begun = any(r.role is Role.MAIN and not is_unborn(r) for r in records)
+    return not inits or has_begun or inits[-1].passed

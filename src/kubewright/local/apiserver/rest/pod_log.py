@@ -14,6 +14,7 @@ from kubewright.local.apiserver.rest.routes import Handler
 _FLAGS = ("follow", "previous", "timestamps")
 _LEAST = {"tailLines": 0, "limitBytes": 1, "sinceSeconds": 1}
 _OTHERS = ("sinceTime", "stream")
+_ONE_BEGINNING = "Forbidden: at most one of `sinceTime` or `sinceSeconds` may be specified"
 
 
 def build_log_handler(proxy: NodeProxy) -> Handler:
@@ -39,7 +40,7 @@ def _query(call: Call) -> list[tuple[str, str]]:
 
     Raises:
         BadRequest: a number cannot be read.
-        Invalid: it is out of its range.
+        Invalid: it is out of its range, or two options exclude one another.
     """
     request = call.request
     query = [(name, "true") for name in _FLAGS if request.flag(name)]
@@ -50,7 +51,9 @@ def _query(call: Call) -> list[tuple[str, str]]:
             continue
         if not re.fullmatch(r"[-+]?\d+", text):
             raise BadRequest(f'strconv.ParseInt: parsing "{text}": invalid syntax', None)
-        if int(text) < least:
+        if name == "sinceSeconds" and request.param("sinceTime"):
+            causes.append(Cause("FieldValueForbidden", _ONE_BEGINNING, "[]"))
+        elif int(text) < least:
             rule = "must be greater than 0" if least else "must be greater than or equal to 0"
             causes.append(Cause("FieldValueInvalid", f"Invalid value: {text}: {rule}", name))
         query.append((name, text))
@@ -73,8 +76,9 @@ def _container(call: Call, pod: Object) -> str:
         if wanted not in names:
             raise BadRequest(f"container {wanted} is not valid for pod {call.name}", None)
         return wanted
-    if len(names) == 1:
-        return str(names[0])
+    containers = spec.get("containers") or ()
+    if len(containers) == 1:
+        return str(containers[0]["name"])
     choice = " ".join(names)
     raise BadRequest(
         f"a container name must be specified for pod {call.name}, choose one of: [{choice}]", None

@@ -76,7 +76,7 @@ def _container(call: Call, pod: Object) -> str:
         if wanted not in names:
             raise BadRequest(f"container {wanted} is not valid for pod {call.name}", None)
         return wanted
-    containers = spec.get("containers") or ()
+    containers = spec.get("containers") or []
     if len(containers) == 1:
         return str(containers[0]["name"])
     choice = " ".join(names)

@@ -18,8 +18,8 @@ from kubewright.local.controllers.disruption.budget import (
     needs_scale,
     plan_disruptions,
 )
-from kubewright.local.controllers.disruption.selector_text import format_selector
 from kubewright.local.controllers.disruption.stale_target import build_reset, stale_in
+from kubewright.local.controllers.selector_text import format_selector
 
 
 def build_budget(status: Object | None = None, **spec: Any) -> Object:

@@ -21,6 +21,7 @@ NAMES = (
     "node-lifecycle",
     "taint-eviction",
     "disruption",
+    "horizontal-pod-autoscaler",
     "resourcequota",
     "endpointslice",
     "endpoints",

@@ -17,6 +17,7 @@ from kubewright.local.controllers.endpoints import (
     build_mirroring_controller,
 )
 from kubewright.local.controllers.garbage_collector import GarbageCollector
+from kubewright.local.controllers.horizontal_pod_autoscaler import build_autoscaler_controller
 from kubewright.local.controllers.job import (
     build_job_controller,
     build_orphan_pod_controller,
@@ -97,6 +98,9 @@ CONTROLLERS: Mapping[str, Factory] = {
     ),
     "disruption": lambda options: build_disruption_controllers(
         options.events.recorder("controllermanager")
+    ),
+    "horizontal-pod-autoscaler": lambda options: build_autoscaler_controller(
+        options.events.recorder("horizontal-pod-autoscaler")
     ),
     "resourcequota": lambda options: build_resource_quota_controller(options.environment.clock),
     "endpointslice": lambda _: build_endpointslice_controller(),

@@ -24,9 +24,9 @@ from kubewright.local.controllers.disruption.controller_scale import (
     ScaleUnknown,
     read_expected_scale,
 )
-from kubewright.local.controllers.disruption.selector_text import format_selector
 from kubewright.local.controllers.disruption.stale_target import build_stale_target_controller
 from kubewright.local.controllers.label_selector import LabelSelector
+from kubewright.local.controllers.selector_text import format_selector
 from kubewright.runtime.context import Context
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.events import EventRecorder

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from typing import cast
 
 from aiohttp.abc import AbstractStreamWriter
 from aiohttp.web_request import BaseRequest
@@ -28,6 +29,11 @@ class ByteStream:
         """Send bytes; waits while the other side is slow. Raises ConnectionError."""
         self._writer.write(data)
         await self._writer.drain()
+
+    def detach(self) -> asyncio.Transport:
+        """Give the connection to another protocol, for which nothing must have come yet."""
+        # Streams type it as what can only be written to; a connection's is both.
+        return cast("asyncio.Transport", self._writer.transport)
 
     async def close(self) -> None:
         """Close; closing again does nothing."""

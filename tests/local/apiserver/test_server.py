@@ -6,7 +6,6 @@ import json
 import ssl
 from pathlib import Path
 
-import pytest
 from tests.local.apiserver.caller import CONFIG_MAPS, Caller
 
 from kubewright.local.apiserver import ServerOptions, User, serve
@@ -217,15 +216,24 @@ async def test_openapi_v2_is_readable_where_a_client_misses_a_kind(call: Caller)
     assert protobuf.body.startswith("\n\x032.0")
 
 
-@pytest.mark.parametrize("path", ["pods/p/proxy", "pods/p/proxy/healthz"])
-async def test_refuses_by_name_what_it_does_not_carry(call: Caller, path: str) -> None:
+async def test_a_proxy_without_a_path_leads_to_its_root_and_needs_a_pod_on_a_node(
+    call: Caller,
+) -> None:
     namespace = "/api/v1/namespaces/default"
     await call("POST", f"{namespace}/serviceaccounts", {"metadata": {"name": "default"}})
     pod = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
     await call("POST", f"{namespace}/pods", pod)
-    reply = await call("GET", f"{namespace}/{path}")
-    assert reply.status == 501
-    assert "/".join(path.split("/")[::2][:2]) in reply.body["message"]
+
+    moved = await call("GET", f"{namespace}/pods/p:80/proxy")
+    assert (moved.status, dict(moved.headers)["Location"]) == (
+        301,
+        f"{namespace}/pods/p:80/proxy/",
+    )
+    unreachable = await call("DELETE", f"{namespace}/pods/p/proxy/things")
+    assert unreachable.status == 503
+    assert "pod default/p has no node that can be reached" in unreachable.body["message"]
+    assert (await call("GET", f"{namespace}/pods/nosuch/proxy/")).status == 404
+    assert (await call("GET", f"{namespace}/pods/p:http:80:1/proxy/")).status == 404
 
 
 async def test_refuses_aggregated_apis(call: Caller) -> None:

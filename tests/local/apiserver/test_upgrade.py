@@ -14,7 +14,7 @@ from kubewright.local.apiserver.rest.pod_connect import (
     has_terminal,
     parse_ports,
 )
-from kubewright.local.apiserver.upgrade import relay
+from kubewright.local.relay import relay
 
 
 class End:

@@ -23,7 +23,8 @@ from kubewright.local.apiserver.exchange import (
     parse_query,
 )
 from kubewright.local.apiserver.server import APIServer
-from kubewright.local.apiserver.upgrade import SPDY, UpgradeResponse, relay
+from kubewright.local.apiserver.upgrade import SPDY, UpgradeResponse
+from kubewright.local.relay import relay
 
 _MAX_LINE = 65536
 _COMPRESS_FROM = 128 * 1024

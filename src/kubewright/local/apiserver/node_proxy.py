@@ -6,18 +6,22 @@ import asyncio
 import ssl
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import msgspec
 
 from kubewright.api.errors import APIError, InternalError
 from kubewright.api.resource import Object
 from kubewright.local.apiserver.exchange import StreamResponse
-from kubewright.local.apiserver.upgrade import MessageSocket
+from kubewright.local.apiserver.proxied_request import ProxiedBody, send_on
+from kubewright.local.relay import MessageSocket
 
 if TYPE_CHECKING:
     import aiohttp
 
+    from kubewright.local.upgraded_connection import ByteStream
+
+Pairs: TypeAlias = Sequence[tuple[str, str]]
 REFUSAL_HEADER = "Kubewright-Refusal"
 _CONNECT_SECONDS = 5.0
 
@@ -55,14 +59,16 @@ class NodeProxy(Protocol):
         """Open a WebSocket to the node that speaks a sub-protocol."""
         ...
 
-    async def connect_spdy(
-        self,
-        address: NodeAddress,
-        path: str,
-        query: Sequence[tuple[str, str]],
-        versions: Sequence[str],
-    ) -> tuple[MessageSocket, str]:
-        """Open a SPDY connection to the node; return it and the version that the node chose."""
+    async def upgrade(
+        self, address: NodeAddress, path: str, query: Pairs, headers: Pairs
+    ) -> tuple[ByteStream, dict[str, str]]:
+        """Upgrade a connection to the node, to what `headers` name; return it and the answer's."""
+        ...
+
+    async def send(
+        self, address: NodeAddress, method: str, path: str, query: Pairs, body: ProxiedBody
+    ) -> StreamResponse:
+        """Send a request and return whatever the node answers, as it comes."""
         ...
 
     async def close(self) -> None:
@@ -134,32 +140,38 @@ class HTTPNodeProxy:
             raise InternalError(f"Internal error occurred: {text}") from error
         return WebSocket(socket)
 
-    async def connect_spdy(
-        self,
-        address: NodeAddress,
-        path: str,
-        query: Sequence[tuple[str, str]],
-        versions: Sequence[str],
-    ) -> tuple[MessageSocket, str]:
-        """Open a SPDY connection to the node; return it and the version that the node chose.
+    async def upgrade(
+        self, address: NodeAddress, path: str, query: Pairs, headers: Pairs
+    ) -> tuple[ByteStream, dict[str, str]]:
+        """Upgrade a connection to the node, to what `headers` name; return it and the answer's.
 
         Raises:
             InternalError: the node cannot be reached.
             APIError: it refuses the upgrade.
         """
-        from kubewright.local.apiserver.spdy_dialer import UpgradeRefused, dial_spdy
+        from kubewright.local.apiserver.upgrade_dialer import UpgradeRefused, dial_upgrade
 
+        host, port, context = address.host, address.port, self._build_context()
         try:
             async with asyncio.timeout(_CONNECT_SECONDS):
-                return await dial_spdy(
-                    address.host, address.port, self._build_context(), path, query, versions
-                )
+                return await dial_upgrade(host, port, context, path, query, headers)
         except UpgradeRefused as error:
             text = f"unable to upgrade connection: {error.text}"
             raise APIError(text, None, error.status, _REASONS.get(error.status, "")) from error
         except (OSError, TimeoutError) as error:
             text = f"error dialing backend: {error}"
             raise InternalError(f"Internal error occurred: {text}") from error
+
+    async def send(
+        self, address: NodeAddress, method: str, path: str, query: Pairs, body: ProxiedBody
+    ) -> StreamResponse:
+        """Send a request and return whatever the node answers, as it comes.
+
+        Raises:
+            ServiceUnavailable: the node cannot be reached.
+        """
+        url = f"https://{address.host}:{address.port}{path}"
+        return await send_on(self._open(), method, url, query, body)
 
     async def close(self) -> None:
         """End all connections."""

@@ -46,6 +46,7 @@ from kubewright.local.apiserver.registry import Registry
 from kubewright.local.apiserver.representation import represent
 from kubewright.local.apiserver.request import RequestInfo, parse_request
 from kubewright.local.apiserver.rest.call import Call
+from kubewright.local.apiserver.rest.proxy import ClusterProxy
 from kubewright.local.apiserver.rest.routes import (
     find_handler,
     is_review,
@@ -103,7 +104,9 @@ class APIServer:
     ) -> None:
         self.registry = Registry(with_definition_rules(builtin_kinds()))
         self.backend = Backend(store, self.registry, now=now, monotonic=monotonic, rng=rng)
-        self.webhooks = WebhookCaller(store)
+        self._nodes = nodes or HTTPNodeProxy()
+        self._proxy = ClusterProxy(self._nodes)
+        self.webhooks = WebhookCaller(store, self._nodes, self.backend.random)
         always = builtin_plugins(self.backend, self.webhooks)
         self.admission = Admission([NamespaceLifecycle(store), *always])
         for plugin in plugins:
@@ -113,9 +116,10 @@ class APIServer:
         self.address = ""
         self._authenticator = authenticator or Authenticator()
         self._authorizer = authorizer or AuthenticatedMayAll()
-        self._nodes = nodes or HTTPNodeProxy()
         self._issuer = issuer
-        self._subresources = cache(lambda: subresources.build_subresources(issuer, self._nodes))
+        self._subresources = cache(
+            lambda: subresources.build_subresources(issuer, self._nodes, self._proxy)
+        )
 
     @cached_property
     def _discovery(self) -> discovery.Discovery:
@@ -290,6 +294,7 @@ class APIServer:
         """End all watches and close the store."""
         self.ready = False
         self.backend.hub.close()
+        await self._proxy.close()
         await self._nodes.close()
         await self.webhooks.close()
         self.store.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import random
 import ssl
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,8 @@ import msgspec
 
 from kubewright.api.resource import Object
 from kubewright.local.apiserver.exchange import encode_json
-from kubewright.local.apiserver.storage import decode_json, key_prefix
+from kubewright.local.apiserver.node_proxy import NodeProxy
+from kubewright.local.apiserver.service_endpoint import find_endpoint
 from kubewright.local.store import VersionedStore
 
 if TYPE_CHECKING:
@@ -38,6 +40,8 @@ class WebhookCaller(msgspec.Struct):
     """
 
     store: VersionedStore
+    nodes: NodeProxy
+    random: random.Random
     _session: aiohttp.ClientSession | None = None
     _contexts: dict[str, ssl.SSLContext] = {}
 
@@ -78,8 +82,12 @@ class WebhookCaller(msgspec.Struct):
     def _open(self) -> aiohttp.ClientSession:
         import aiohttp
 
+        from kubewright.local.apiserver.cluster_connector import ClusterConnector
+
         if self._session is None:
-            self._session = aiohttp.ClientSession()
+            self._session = aiohttp.ClientSession(
+                connector=ClusterConnector(self.store, self.nodes)
+            )
         return self._session
 
     def _context(self, bundle: str) -> ssl.SSLContext:
@@ -103,43 +111,11 @@ class WebhookCaller(msgspec.Struct):
         host = f"{name}.{namespace}.svc"
         shown = f"https://{host}:{port}{path}?timeout={timeout}s"
         try:
-            address = self._endpoint(namespace, name, port)
+            found = find_endpoint(self.store, namespace, name, port, self.random)
         except LookupError as error:
             raise WebhookFailed(f'Post "{shown}": {error.args[0]}') from None
-        return Endpoint(shown, f"https://{address}{path}?timeout={timeout}s", host)
-
-    def _endpoint(self, namespace: str, name: str, port: int) -> str:
-        """Return host and port of a ready endpoint of a Service.
-
-        Raises:
-            LookupError: there is no such Service, port or endpoint.
-        """
-        version = self.store.get(f"{key_prefix('', 'services')}{namespace}/{name}")
-        if version is None:
-            raise LookupError(f'service "{name}" not found')
-        ports = (decode_json(version.value or b"{}").get("spec") or {}).get("ports") or ()
-        port_name = next((p.get("name") or "" for p in ports if p.get("port") == port), None)
-        if port_name is None:
-            raise LookupError(f'no service port {port} found for service "{name}"')
-        prefix = f"{key_prefix('discovery.k8s.io', 'endpointslices')}{namespace}/"
-        for item in self.store.scan(prefix):
-            found = _ready_endpoint(decode_json(item.value), name, port_name)
-            if found:
-                return found
-        raise LookupError(f'no endpoints available for service "{name}"')
-
-
-def _ready_endpoint(endpoint_slice: Object, service: str, port_name: str) -> str:
-    labels = endpoint_slice["metadata"].get("labels") or {}
-    if labels.get("kubernetes.io/service-name") != service:
-        return ""
-    ports = endpoint_slice.get("ports") or ()
-    port = next((p.get("port") for p in ports if (p.get("name") or "") == port_name), None)
-    for endpoint in endpoint_slice.get("endpoints") or ():
-        ready = (endpoint.get("conditions") or {}).get("ready")
-        if port and ready is not False and endpoint.get("addresses"):
-            return f"{endpoint['addresses'][0]}:{port}"
-    return ""
+        url = f"https://{found.host}:{found.port}{path}?timeout={timeout}s"
+        return Endpoint(shown, url, host)
 
 
 def _explain(error: aiohttp.ClientError) -> str:

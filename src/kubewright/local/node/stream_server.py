@@ -3,13 +3,16 @@
 /exec/NAMESPACE/POD/CONTAINER        ?command=…&input&output&error&tty
 /attach/NAMESPACE/POD/CONTAINER      ?input&output&error&tty
 /portForward/NAMESPACE/POD           ?port=…, of clients that use numbered channels
+/connect/NAMESPACE/POD               ?port=…
 
 Clients upgrade to a WebSocket (GET, KEP-4006), or to SPDY/3.1 (GET or POST), as kube-apiserver does
-up to 1.36 and for its own older clients.
+up to 1.36 and for its own older clients. /connect is no path of the kubelet's: there our API server
+upgrades to `tcp`, a bare connection, to reach webhooks and other servers in pods.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Protocol
@@ -25,10 +28,12 @@ from kubewright.local.node.exec_channels import StreamOptions
 from kubewright.local.node.exec_session import ExecSession
 from kubewright.local.node.port_channels import PortChannelSession
 from kubewright.local.node.port_forward import PortForwardSession
+from kubewright.local.node.probe_handlers import dial_error
 from kubewright.local.node.runtime import PodRuntime, RunningContainer
 from kubewright.local.node.spdy_connection import SpdyConnection, WebSocketCarrier
 from kubewright.local.node.stream_refused import StreamRefused
-from kubewright.local.upgraded_connection import UpgradedResponse, take_over
+from kubewright.local.relay import relay
+from kubewright.local.upgraded_connection import ByteStream, UpgradedResponse, take_over
 
 MAX_MESSAGE = 1 << 25
 REFUSAL_HEADER = "Kubewright-Refusal"
@@ -65,6 +70,7 @@ class StreamServer:
             ("/exec/{namespace}/{pod}/{container}", self._execute),
             ("/attach/{namespace}/{pod}/{container}", self._attach),
             ("/portForward/{namespace}/{pod}", self._forward),
+            ("/connect/{namespace}/{pod}", self._connect),
         ):
             application.router.add_get(path, handler)
             application.router.add_post(path, handler)
@@ -126,6 +132,20 @@ class StreamServer:
             return refuse(error)
         await PortChannelSession(socket, *target, ports).run()
         return socket
+
+    async def _connect(self, request: web.Request) -> web.StreamResponse:
+        names = request.match_info
+        try:
+            address = self._node.find_address(NamespacedName(names["namespace"], names["pod"]))
+            port = port_channels.parse_ports(request.query.getall("port", []))[0]
+            connection = await self._node.runtime.connect(address, port)
+        except StreamRefused as error:
+            return refuse(error)
+        except OSError as error:
+            return refuse(StreamRefused(502, dial_error(address, port, error)))
+        async with take_over(request, {"Connection": "Upgrade", "Upgrade": "tcp"}) as client:
+            await relay(client, ByteStream(*await asyncio.open_connection(sock=connection)))
+        return UpgradedResponse()
 
 
 async def _carry(

@@ -16,6 +16,7 @@ from kubewright.local.apiserver.upgrade import SPDY, WEB_SOCKET, UpgradeResponse
 EXEC_PROTOCOLS = ("v5.channel.k8s.io", "v4.channel.k8s.io")
 # A client that names no sub-protocol speaks that of numbered channels.
 FORWARD_PROTOCOLS = ("SPDY/3.1+portforward.k8s.io", "v4.channel.k8s.io", "channel.k8s.io", "")
+VERSION_HEADER = "x-stream-protocol-version"
 # The API's names of the options and the kubelet's.
 _STREAMS = {"stdin": "input", "stdout": "output", "stderr": "error", "tty": "tty"}
 _CONTAINERS = ("containers", "initContainers", "ephemeralContainers")
@@ -66,14 +67,6 @@ def build_forward_handler(proxy: NodeProxy) -> Handler:
     return forward
 
 
-async def refuse_connect(call: Call) -> Answer:
-    """Refuse by name what is not carried into pods, services and nodes."""
-    await call.read()
-    raise NotImplementedByServer(
-        f"{call.info.resource_path} is not supported by this API server", None
-    )
-
-
 async def _connect(
     call: Call,
     proxy: NodeProxy,
@@ -90,10 +83,10 @@ async def _connect(
     request = call.request
     upgrade = request.header("upgrade")
     if upgrade.lower() == SPDY.lower():
-        address = find_address(call, node)
-        versions = request.headers.get("x-stream-protocol-version") or ()
-        stream, version = await proxy.connect_spdy(address, path, query, versions)
-        return UpgradeResponse(version, stream, SPDY)
+        versions = request.headers.get(VERSION_HEADER) or ()
+        headers = [("upgrade", SPDY), *((VERSION_HEADER, version) for version in versions)]
+        stream, answer = await proxy.upgrade(find_address(call, node), path, query, headers)
+        return UpgradeResponse(answer.get(VERSION_HEADER, ""), stream, SPDY)
     protocol = choose_protocol(upgrade, request.header("sec-websocket-protocol"), supported)
     upstream = await proxy.connect(find_address(call, node), path, query, protocol)
     return UpgradeResponse(protocol, upstream)

@@ -22,9 +22,9 @@ from kubewright.local.apiserver.rest.pod_connect import (
     build_attach_handler,
     build_exec_handler,
     build_forward_handler,
-    refuse_connect,
 )
 from kubewright.local.apiserver.rest.pod_log import build_log_handler
+from kubewright.local.apiserver.rest.proxy import ClusterProxy
 from kubewright.local.apiserver.rest.routes import Handler
 from kubewright.local.apiserver.rest.scale import get_scale, patch_scale, update_scale
 from kubewright.local.apiserver.rest.token_request import build_token_handler
@@ -44,7 +44,7 @@ def _ruled(handler: Handler, build: BuildStrategy) -> Handler:
 
 
 def build_subresources(
-    issuer: TokenIssuer | None, proxy: NodeProxy
+    issuer: TokenIssuer | None, nodes: NodeProxy, proxy: ClusterProxy
 ) -> dict[tuple[str, str], Handler]:
     """Return the handlers by (subresource, verb)."""
     handlers: dict[tuple[str, str], Handler] = {
@@ -54,17 +54,18 @@ def build_subresources(
         ("binding", Verb.CREATE): bind,
         ("eviction", Verb.CREATE): evict,
         ("finalize", Verb.UPDATE): finalize,
-        ("log", Verb.GET): build_log_handler(proxy),
+        ("log", Verb.GET): build_log_handler(nodes),
     }
     connections = {
-        "attach": build_attach_handler(proxy),
-        "exec": build_exec_handler(proxy),
-        "portforward": build_forward_handler(proxy),
-        "proxy": refuse_connect,
+        "attach": build_attach_handler(nodes),
+        "exec": build_exec_handler(nodes),
+        "portforward": build_forward_handler(nodes),
     }
     for name, handler in connections.items():
         for verb in (Verb.GET, Verb.CREATE):
             handlers[(name, verb)] = handler
+    for verb in (Verb.GET, Verb.CREATE, Verb.UPDATE, Verb.PATCH, Verb.DELETE):
+        handlers[("proxy", verb)] = proxy.handler()
     parts: dict[str, BuildStrategy | None] = {
         "approval": lambda call: ApprovalStrategy(call.kind, format_time(call.backend.now())),
         "ephemeralcontainers": None,

@@ -1,4 +1,4 @@
-"""The client's side of an upgrade to SPDY/3.1, as far as its first byte."""
+"""The client's side of an upgrade from HTTP/1.1 to another protocol, as far as its first byte."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from urllib.parse import quote, urlencode
 
 from kubewright.api.errors import KubewrightError
-from kubewright.local.apiserver.upgrade import SPDY
 from kubewright.local.upgraded_connection import ByteStream
 
 MAX_REFUSAL = 1 << 14
+Pairs = Sequence[tuple[str, str]]
 
 
 class UpgradeRefused(KubewrightError):
@@ -23,15 +23,12 @@ class UpgradeRefused(KubewrightError):
         self.text = text
 
 
-async def dial_spdy(
-    host: str,
-    port: int,
-    context: ssl.SSLContext,
-    path: str,
-    query: Sequence[tuple[str, str]],
-    versions: Sequence[str],
-) -> tuple[ByteStream, str]:
-    """Connect over TLS and upgrade; return the connection and the version that was chosen.
+async def dial_upgrade(
+    host: str, port: int, context: ssl.SSLContext, path: str, query: Pairs, headers: Pairs
+) -> tuple[ByteStream, dict[str, str]]:
+    """Connect over TLS and upgrade; return the connection and the answer's headers in lower case.
+
+    `headers` name the protocol (Upgrade). The other side must wait for this one to speak first.
 
     Raises:
         UpgradeRefused: the answer is no upgrade.
@@ -39,29 +36,27 @@ async def dial_spdy(
     """
     reader, writer = await asyncio.open_connection(host, port, ssl=context)
     try:
-        writer.write(_build_request(f"{host}:{port}", path, query, versions))
-        status, headers = _parse_head(await reader.readuntil(b"\r\n\r\n"))
+        writer.write(_build_request(f"{host}:{port}", path, query, headers))
+        status, answer = _parse_head(await reader.readuntil(b"\r\n\r\n"))
         if status != 101:
-            size = min(int(headers.get("content-length", "0")), MAX_REFUSAL)
-            raise UpgradeRefused(status, (await reader.read(size)).decode(errors="replace").strip())
+            size = min(int(answer.get("content-length", "0")), MAX_REFUSAL)
+            text = (await reader.readexactly(size)).decode(errors="replace")
+            raise UpgradeRefused(status, text.strip())
     except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, ValueError) as error:
         writer.close()
         raise ConnectionError(f"no answer in HTTP: {error}") from error
     except BaseException:
         writer.close()
         raise
-    return ByteStream(reader, writer), headers.get("x-stream-protocol-version", "")
+    return ByteStream(reader, writer), answer
 
 
-def _build_request(
-    host: str, path: str, query: Sequence[tuple[str, str]], versions: Sequence[str]
-) -> bytes:
+def _build_request(host: str, path: str, query: Pairs, headers: Pairs) -> bytes:
     lines = [
         f"POST {quote(path)}?{urlencode(query)} HTTP/1.1",
         f"Host: {host}",
         "Connection: Upgrade",
-        f"Upgrade: {SPDY}",
-        *(f"X-Stream-Protocol-Version: {version}" for version in versions),
+        *(f"{name}: {value}" for name, value in headers),
         "Content-Length: 0",
         "\r\n",
     ]

@@ -1,0 +1,82 @@
+"""Where the pods behind a Service are: this server is a client of its own EndpointSlices."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+
+import msgspec
+
+from kubewright.api.resource import NamespacedName, Object
+from kubewright.local.apiserver.storage import decode_json, key_prefix
+from kubewright.local.store import VersionedStore
+
+
+class ServiceEndpoint(msgspec.Struct, frozen=True):
+    """One endpoint of a Service's port. `pod` is behind it, unless somebody wrote it by hand."""
+
+    address: str
+    port: int
+    pod: NamespacedName | None = None
+
+    @property
+    def host(self) -> str:
+        """The host of a URL that a `ClusterConnector` understands."""
+        return f"{self.pod.name}.{self.pod.namespace}.pod" if self.pod else self.address
+
+
+def find_endpoint(
+    store: VersionedStore, namespace: str, name: str, port: int | str, choose: random.Random
+) -> ServiceEndpoint:
+    """Find a ready endpoint of a Service, a random one of several.
+
+    Args:
+        store: The objects.
+        namespace: The Service's namespace.
+        name: The Service's name.
+        port: Its number, its name, or "" for the only one.
+        choose: Where the choice comes from.
+
+    Raises:
+        LookupError: there is no such Service, port or ready endpoint; the text says which.
+    """
+    version = store.get(f"{key_prefix('', 'services')}{namespace}/{name}")
+    if version is None:
+        raise LookupError(f'service "{name}" not found')
+    port_name = _find_port(decode_json(version.value or b"{}"), port)
+    if port_name is None:
+        shown = f'"{port}"' if isinstance(port, str) else str(port)
+        raise LookupError(f'no service port {shown} found for service "{name}"')
+    prefix = f"{key_prefix('discovery.k8s.io', 'endpointslices')}{namespace}/"
+    slices = (decode_json(item.value) for item in store.scan(prefix))
+    ready = [endpoint for each in slices for endpoint in _ready(each, name, port_name)]
+    if not ready:
+        raise LookupError(f'no endpoints available for service "{name}"')
+    return choose.choice(ready)
+
+
+def _find_port(service: Object, wanted: int | str) -> str | None:
+    """Return the name of a Service's port; None where there is no such port."""
+    ports = (service.get("spec") or {}).get("ports") or []
+    if wanted == "" and len(ports) == 1:
+        return ports[0].get("name") or ""
+    for port in ports:
+        name = port.get("name") or ""
+        if str(wanted) == str(port.get("port")) or (wanted and wanted == name):
+            return name
+    return None
+
+
+def _ready(endpoint_slice: Object, service: str, port_name: str) -> Iterator[ServiceEndpoint]:
+    metadata = endpoint_slice["metadata"]
+    if (metadata.get("labels") or {}).get("kubernetes.io/service-name") != service:
+        return
+    ports = endpoint_slice.get("ports") or ()
+    port = next((p.get("port") for p in ports if (p.get("name") or "") == port_name), None)
+    for endpoint in endpoint_slice.get("endpoints") or ():
+        ready = (endpoint.get("conditions") or {}).get("ready")
+        if port and ready is not False and endpoint.get("addresses"):
+            target = endpoint.get("targetRef") or {}
+            is_pod = target.get("kind") == "Pod"
+            pod = NamespacedName(metadata["namespace"], target["name"]) if is_pod else None
+            yield ServiceEndpoint(endpoint["addresses"][0], port, pod)

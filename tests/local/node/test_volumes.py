@@ -1,23 +1,22 @@
 from __future__ import annotations
 
 import base64
-import os
-from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from tests.local.node.objects import NOW, build_pod
+from tests.local.node.objects import build_pod
 
+from kubewright.api.resource import Object
 from kubewright.local.node.environment import ConfigError
+from kubewright.local.node.host_path import MountError
+from kubewright.local.node.runtime import Mount
+from kubewright.local.node.sub_path import prepare_sub_path
+from kubewright.local.node.volume_writer import VolumeFile
 from kubewright.local.node.volumes import (
-    MountError,
     Volume,
-    VolumeFile,
-    check_host_path,
-    make_empty,
+    memory_size,
     plan_container_mounts,
     plan_files,
-    write_files,
 )
 
 CONFIG_MAP = {"data": {"a": "A", "b": "B"}, "binaryData": {"bin": "AAEC"}}
@@ -56,57 +55,92 @@ def test_labels_become_quoted_lines_in_order() -> None:
     assert files == {"labels": VolumeFile(b'a="1"\nb="say \\"hi\\""')}
 
 
-def test_readers_see_links_into_a_dated_folder(tmp_path: Path) -> None:
-    folder = tmp_path / "v"
-    write_files(folder, {"a": VolumeFile(b"1"), "d/b": VolumeFile(b"2", 0o400)}, NOW, None)
-    assert os.readlink(folder / "a") == "..data/a"
-    assert os.readlink(folder / "..data").startswith("..2026")
-    assert (folder / "d/b").stat().st_mode & 0o777 == 0o400
-
-
-def test_change_replaces_all_files_and_removes_old_ones(tmp_path: Path) -> None:
-    folder = tmp_path / "v"
-    write_files(folder, {"a": VolumeFile(b"1"), "old": VolumeFile(b"x")}, NOW, None)
-    write_files(folder, {"a": VolumeFile(b"2")}, NOW + timedelta(seconds=1), None)
-    assert (folder / "a").read_bytes() == b"2"
-    assert sorted(entry.name for entry in folder.iterdir() if entry.name[0] != ".") == ["a"]
-    assert len(list(folder.glob("..2026*"))) == 1
-
-
-def test_same_files_are_not_written_again(tmp_path: Path) -> None:
-    folder = tmp_path / "v"
-    write_files(folder, {"a": VolumeFile(b"1")}, NOW, None)
-    before = os.readlink(folder / "..data")
-    write_files(folder, {"a": VolumeFile(b"1")}, NOW + timedelta(seconds=1), None)
-    assert os.readlink(folder / "..data") == before
-
-
-def test_empty_dir_is_open_to_all(tmp_path: Path) -> None:
-    make_empty(tmp_path / "e", None)
-    assert (tmp_path / "e").stat().st_mode & 0o7777 == 0o777
-
-
-def test_host_path_must_be_what_its_type_says(tmp_path: Path) -> None:
-    with pytest.raises(MountError, match="is not a file, it's a Directory"):
-        check_host_path({"path": str(tmp_path), "type": "File"})
-    missing = tmp_path / "missing"
-    with pytest.raises(MountError, match="does not exist"):
-        check_host_path({"path": str(missing), "type": "Directory"})
-    assert check_host_path({"path": str(missing), "type": "DirectoryOrCreate"}).is_dir()
-
-
-def test_sub_path_stays_within_its_volume(tmp_path: Path) -> None:
-    volumes = {"v": Volume(tmp_path / "v")}
-    (tmp_path / "v").mkdir()
-    (tmp_path / "v/out").symlink_to("/etc")
-    for part in ("../x", "/etc", "out"):
-        entry = {"name": "v", "mountPath": "/m", "subPath": part}
-        with pytest.raises(ConfigError, match="must stay within the volume"):
-            list(plan_container_mounts({"volumeMounts": [entry]}, volumes, {}))
+def plan_mount(volume: Volume, **mount: object) -> Mount:
+    """Plan the one mount of a container."""
+    entry = {"name": "v", "mountPath": "/m", **mount}
+    container = {"name": "c", "volumeMounts": [entry]}
+    (planned,) = plan_container_mounts(container, {"v": volume}, {"NAME": "p"}, prepare_sub_path)
+    return planned
 
 
 def test_sub_path_may_have_variables(tmp_path: Path) -> None:
-    volumes = {"v": Volume(tmp_path)}
-    entry = {"name": "v", "mountPath": "/m", "subPathExpr": "$(NAME)"}
-    (mount,) = plan_container_mounts({"volumeMounts": [entry]}, volumes, {"NAME": "p"})
-    assert mount.source == tmp_path / "p"
+    assert plan_mount(Volume(tmp_path), subPathExpr="$(NAME)/log").source == tmp_path / "p/log"
+
+
+def test_sub_path_is_found_where_the_agent_reaches_the_volume(tmp_path: Path) -> None:
+    """A Secret is in a file system that only containers see: its path is empty for the agent."""
+    (tmp_path / "inside").mkdir()
+    (tmp_path / "inside/k").write_text("x")
+    volume = Volume(tmp_path / "outside", agent_path=tmp_path / "inside")
+    assert plan_mount(volume, subPath="k").source == tmp_path / "outside/k"
+
+
+@pytest.mark.parametrize(
+    ("mount", "message"),
+    [
+        ({"subPath": "out"}, 'failed to prepare subPath for volumeMount "v" of container "c"'),
+        ({"subPath": "../x"}, "unable to provision SubPath `../x`: must not contain '..'"),
+        ({"subPath": "/etc"}, "error SubPath `/etc` must not be an absolute path"),
+        ({"subPathExpr": "$(NO)/$(NAME)"}, "missing value for NO"),
+        ({"name": "w"}, 'cannot find volume "w" to mount into container "c"'),
+    ],
+)
+def test_mount_that_cannot_be_had_says_why(tmp_path: Path, mount: Object, message: str) -> None:
+    (tmp_path / "out").symlink_to("/etc")
+    with pytest.raises(ConfigError) as caught:
+        plan_mount(Volume(tmp_path), **mount)
+    assert str(caught.value) == message
+
+
+def test_recursive_read_only_needs_a_read_only_mount(tmp_path: Path) -> None:
+    assert plan_mount(Volume(tmp_path), readOnly=True, recursiveReadOnly="Enabled").is_recursive
+    assert not plan_mount(Volume(tmp_path), recursiveReadOnly="IfPossible").is_recursive
+
+
+def test_mode_of_no_rights_is_a_mode() -> None:
+    volume = {"configMap": {"name": "m", "defaultMode": 0, "items": []}}
+    files = plan_files(build_pod(), volume, REFERENCES, {}, {})
+    assert files is not None
+    assert {file.mode for file in files.values()} == {0}
+
+
+@pytest.mark.parametrize(
+    ("volume", "message"),
+    [
+        (
+            {"configMap": {"name": "m", "items": [{"key": "no", "path": "x"}]}},
+            "configmap references non-existent config key: no",
+        ),
+        (
+            {"secret": {"secretName": "s", "items": [{"key": "no", "path": "x"}]}},
+            "references non-existent secret key: no",
+        ),
+        (
+            {"projected": {"sources": [{"configMap": {"name": "a"}}, {"secret": {"name": "b"}}]}},
+            '[configmap "a" not found, secret "b" not found]',
+        ),
+    ],
+)
+def test_missing_keys_are_named_as_the_kubelet_does(volume: Object, message: str) -> None:
+    with pytest.raises(MountError) as caught:
+        plan_files(build_pod(), volume, REFERENCES, {}, {})
+    assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(
+    ("context", "mode", "uid"),
+    [({}, 0o644, None), ({"runAsUser": 1000}, 0o600, 1000), ({"fsGroup": 5}, 0o600, None)],
+)
+def test_token_is_for_its_only_reader(context: Object, mode: int, uid: int | None) -> None:
+    sources = [{"serviceAccountToken": {"path": "token"}}]
+    pod = build_pod(securityContext=context)
+    files = plan_files(pod, {"projected": {"sources": sources}}, {}, {0: "t"}, {})
+    assert files == {"token": VolumeFile(b"t", mode, uid)}
+
+
+def test_memory_of_an_empty_dir_is_at_most_the_pods() -> None:
+    container = {"name": "c", "image": "x", "resources": {"limits": {"memory": "10Mi"}}}
+    pod = build_pod(containers=[container])
+    assert memory_size(pod, {"sizeLimit": "8Mi"}) == 8 << 20
+    assert memory_size(pod, {"sizeLimit": "1Gi"}) == 10 << 20
+    assert memory_size(build_pod(), {}) is None

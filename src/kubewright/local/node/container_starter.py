@@ -24,6 +24,7 @@ from kubewright.local.node.runtime import (
     StartError,
 )
 from kubewright.local.node.security import build_security
+from kubewright.local.node.sub_path import LeavesVolume, prepare_sub_path
 from kubewright.local.node.volumes import Volume, plan_container_mounts
 
 RETRY_SECONDS = 2.0
@@ -86,9 +87,19 @@ class ContainerStarter:
         pod = with_addresses(pod, sandbox.address, context.runtime.host_address)
         references = await context.read_references(pod)
         services, node = context.services(), context.node()
-        variables = build_environment(pod, spec, references, services=services, node=node)
+        variables = await asyncio.to_thread(
+            build_environment,
+            pod,
+            spec,
+            references,
+            services=services,
+            node=node,
+            read_file=lambda name, path: read_volume_file(volumes, name, path),
+        )
         security = build_security(pod, spec, image)
-        mounts = [*plan_container_mounts(spec, volumes, variables)]
+        mounts = await asyncio.to_thread(
+            lambda: [*plan_container_mounts(spec, volumes, variables, prepare_sub_path)]
+        )
         mounts += await asyncio.to_thread(self._write_files, pod, record, sandbox.address)
         key = NamespacedName.of(pod)
         attempt = record.attempt
@@ -150,6 +161,21 @@ def build_argv(container: Object, image: Image, variables: Mapping[str, str]) ->
     if not head and not tail:
         raise ConfigError("no command specified")
     return [*head, *tail]
+
+
+def read_volume_file(volumes: Mapping[str, Volume], name: str, path: str) -> str | None:
+    """Read a file of a volume as the agent reaches it; None if it is not there.
+
+    Raises:
+        ConfigError: there is no such volume.
+    """
+    volume = volumes.get(name)
+    if volume is None:
+        raise ConfigError(f'cannot find the volume "{name}" referenced by FileKeyRef')
+    try:
+        return (volume.reached / prepare_sub_path(volume.reached, path)).read_text()
+    except (LeavesVolume, OSError, UnicodeDecodeError):
+        return None
 
 
 def is_finite(pod: Object, record: ContainerRecord) -> bool:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from decimal import ROUND_CEILING
 from typing import Any
 
 from kubewright.api.errors import KubewrightError
 from kubewright.api.quantity import Quantity
 from kubewright.api.resource import Object
+from kubewright.local.node.env_file import EnvFileError, read_variable
 
 References = Mapping[tuple[str, str], Object | None]
 """ConfigMaps and Secrets that a pod names, by (kind, name); None for one that is not there."""
@@ -20,7 +21,8 @@ class ConfigError(KubewrightError):
     """A container's configuration cannot be built: CreateContainerConfigError."""
 
 
-_TOKEN = re.compile(r"\$\$|\$\(([^)]*)\)")
+REFERENCE = re.compile(r"\$\$|\$\(([^)]*)\)")
+"""A reference to a variable, or an escaped `$`."""
 
 
 def expand(text: str, variables: Mapping[str, str]) -> str:
@@ -31,7 +33,7 @@ def expand(text: str, variables: Mapping[str, str]) -> str:
             return "$"
         return variables.get(match[1], match[0])
 
-    return _TOKEN.sub(replace, text)
+    return REFERENCE.sub(replace, text)
 
 
 def build_environment(
@@ -41,11 +43,13 @@ def build_environment(
     *,
     services: Iterable[Object] = (),
     node: Object | None = None,
+    read_file: ReadFile = lambda volume, path: None,
 ) -> dict[str, str]:
     """Build the variables of a container, without those of its image.
 
     What comes later goes before: Services, then `envFrom` in its order, then `env`. `node` gives
-    the allocatable amounts that stand for limits that are not set.
+    the allocatable amounts that stand for limits that are not set; `read_file` reads the files of
+    the pod's volumes.
 
     Raises:
         ConfigError: a ConfigMap, a Secret or a key is missing; worded as the kubelet words it.
@@ -55,8 +59,11 @@ def build_environment(
         variables.update(_read_source(pod, source, references))
     for entry in container.get("env") or ():
         value: str | None
-        if "valueFrom" in entry:
-            value = _read_value(pod, container, entry["valueFrom"], references, node)
+        source = entry.get("valueFrom") or {}
+        if reference := source.get("fileKeyRef"):
+            value = _read_file(reference, read_file)
+        elif source:
+            value = _read_value(pod, container, source, references, node)
         else:
             value = expand(entry.get("value") or "", variables)
         if value is not None:
@@ -104,12 +111,20 @@ def _service_variables(name: str, address: str, ports: Any) -> dict[str, str]:
 
 
 def read_data(kind: str, obj: Object) -> dict[str, bytes]:
-    """Return the keys of a ConfigMap or Secret as bytes."""
+    """Return the keys of a ConfigMap or Secret as bytes, as a volume has them."""
     data = obj.get("data") or {}
     if kind == "Secret":
         return {key: base64.b64decode(value) for key, value in data.items()}
     binary = {k: base64.b64decode(v) for k, v in (obj.get("binaryData") or {}).items()}
     return {key: value.encode() for key, value in data.items()} | binary
+
+
+def read_texts(kind: str, obj: Object) -> dict[str, str]:
+    """Return the keys of a ConfigMap or Secret that can be variables: no binaryData."""
+    data: dict[str, str] = obj.get("data") or {}
+    if kind == "ConfigMap":
+        return data
+    return {key: base64.b64decode(value).decode(errors="replace") for key, value in data.items()}
 
 
 def _read_source(pod: Object, source: Object, references: References) -> dict[str, str]:
@@ -121,9 +136,7 @@ def _read_source(pod: Object, source: Object, references: References) -> dict[st
             return {}
         raise ConfigError(f'{kind.lower()} "{reference["name"]}" not found')
     prefix = source.get("prefix") or ""
-    return {
-        prefix + key: value.decode(errors="replace") for key, value in read_data(kind, obj).items()
-    }
+    return {prefix + key: value for key, value in read_texts(kind, obj).items()}
 
 
 def _read_value(
@@ -143,13 +156,33 @@ def _read_value(
         if reference.get("optional"):
             return None
         raise ConfigError(f'{kind.lower()} "{name}" not found')
-    data = read_data(kind, obj)
+    data = read_texts(kind, obj)
     if key not in data:
         if reference.get("optional"):
             return None
         namespace = pod["metadata"].get("namespace")
         raise ConfigError(f"couldn't find key {key} in {kind} {namespace}/{name}")
-    return data[key].decode(errors="replace")
+    return data[key]
+
+
+ReadFile = Callable[[str, str], str | None]
+"""Reads a file of a volume, by the volume's name and the path; None if it is not there."""
+
+
+def _read_file(reference: Object, read: ReadFile) -> str | None:
+    """Read a variable from an environment file in a volume (KEP-3721)."""
+    text = read(reference["volumeName"], reference["path"])
+    optional, key = bool(reference.get("optional")), reference["key"]
+    try:
+        value = "" if text is None and optional else read_variable(text or "", key)
+    except EnvFileError as error:
+        raise ConfigError("couldn't parse env file") from error
+    if text is None and not optional:
+        raise ConfigError("couldn't parse env file")
+    if not value and not optional:
+        path = reference["path"]
+        raise ConfigError(f'environment variable key "{key}" not found in file "{path}"')
+    return value or None
 
 
 _SUBSCRIPT = re.compile(r"metadata\.(labels|annotations)\['([^']*)'\]")
@@ -193,12 +226,15 @@ def read_resource(pod: Object, container: Object, source: Object, node: Object |
     if name := source.get("containerName"):
         spec = pod.get("spec") or {}
         both = [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
-        container = next((c for c in both if c["name"] == name), container)
+        named = [each for each in both if each["name"] == name]
+        if not named:
+            raise ConfigError(f"container {name} not found")
+        container = named[0]
     group, _, resource = source["resource"].partition(".")
     amounts = (container.get("resources") or {}).get(group) or {}
     allocatable = ((node or {}).get("status") or {}).get("allocatable") or {}
     fallback = allocatable.get(resource, "0") if group == "limits" else "0"
-    amount = Quantity(amounts.get(resource, fallback))
+    amount = Quantity(amounts.get(resource) or fallback)
     divisor = Quantity(source.get("divisor") or "1")
     unit = divisor.value or Quantity("1").value
     return str(int((amount.value / unit).to_integral_value(ROUND_CEILING)))

@@ -13,16 +13,12 @@ from kubewright.api.errors import NotFound
 from kubewright.api.resource import Object, Resource
 from kubewright.client.objects import decode_object
 from kubewright.local.node.environment import References
+from kubewright.local.node.host_path import MountError, check_host_path
+from kubewright.local.node.image.image import ImageError
+from kubewright.local.node.image.reference import InvalidReference
 from kubewright.local.node.node_context import NodeContext
-from kubewright.local.node.volumes import (
-    MountError,
-    Volume,
-    check_host_path,
-    make_empty,
-    memory_size,
-    plan_files,
-    write_files,
-)
+from kubewright.local.node.volume_writer import give_group, make_empty, write_files
+from kubewright.local.node.volumes import Volume, memory_size, plan_files
 
 PERSISTENT_VOLUME = Resource("", "v1", "PersistentVolume", "persistentvolumes", namespaced=False)
 
@@ -90,8 +86,9 @@ class PodVolumes:
         folder = self._folder / volume["name"]
         group = self._group(pod)
         if "emptyDir" in volume:
-            await self._set_up_empty(folder, volume["emptyDir"] or {}, group)
-            return Volume(folder)
+            return await self._set_up_empty(pod, folder, volume["emptyDir"] or {}, group)
+        if "image" in volume:
+            return await self._set_up_image(volume["image"])
         if "hostPath" in volume:
             return Volume(await asyncio.to_thread(check_host_path, volume["hostPath"]))
         if "persistentVolumeClaim" in volume:
@@ -119,10 +116,39 @@ class PodVolumes:
         group = (pod["spec"].get("securityContext") or {}).get("fsGroup")
         return None if self._context.runtime.is_one_uid else group
 
-    async def _set_up_empty(self, folder: Path, source: Object, group: int | None) -> None:
-        await asyncio.to_thread(make_empty, folder, group)
-        if source.get("medium") == "Memory":
-            await self._context.runtime.mount_memory(folder, memory_size(source))
+    async def _set_up_empty(
+        self, pod: Object, folder: Path, source: Object, group: int | None
+    ) -> Volume:
+        await asyncio.to_thread(make_empty, folder)
+        volume = Volume(folder)
+        medium = source.get("medium") or ""
+        if medium == "Memory":
+            runtime = self._context.runtime
+            await runtime.mount_memory(folder, memory_size(pod, source))
+            volume = Volume(folder, agent_path=runtime.inside_path(folder))
+        elif medium:
+            raise MountError(f"local nodes have no emptyDir of medium {medium}")
+        if group is not None:
+            await asyncio.to_thread(give_group, volume.reached, group)
+        return volume
+
+    async def _set_up_image(self, source: Object) -> Volume:
+        """Give the root file system of an image as a volume (KEP-4639)."""
+        name, runtime = source["reference"], self._context.runtime
+        try:
+            image = await runtime.find_image(name)
+            if image is None and source.get("pullPolicy") == "Never":
+                raise MountError(
+                    f'Container image "{name}" is not present with pull policy of Never'
+                )
+            image = image or await runtime.pull_image(name)
+        except (ImageError, InvalidReference) as error:
+            raise MountError(f'Failed to pull image "{name}": {error}') from error
+        if image.root is None:
+            raise MountError(
+                f'image "{name}" has no files of its own here: the machine serves its packages'
+            )
+        return Volume(image.root, read_only=True)
 
     async def _set_up_claim(self, pod: Object, source: Object) -> Volume:
         client, name = self._context.client, source["claimName"]
@@ -139,7 +165,12 @@ class PodVolumes:
         if place is None:
             raise MountError(f"local nodes have local and hostPath volumes; {bound} is neither")
         path = await asyncio.to_thread(check_host_path, {"path": place["path"]})
-        return Volume(path, read_only=bool(source.get("readOnly")))
+        read_only, group = bool(source.get("readOnly")), self._group(pod)
+        if "local" in volume and group is not None and not read_only:
+            policy = pod["spec"]["securityContext"].get("fsGroupChangePolicy")
+            once = policy == "OnRootMismatch"
+            await asyncio.to_thread(give_group, path, group, only_on_mismatch=once)
+        return Volume(path, read_only=read_only)
 
     async def _fetch_tokens(self, pod: Object, volume: Object) -> dict[int, str]:
         sources = (volume.get("projected") or {}).get("sources") or ()

@@ -34,6 +34,7 @@ from kubewright.local.node.containers import (
     pod_containers,
     reset_records,
 )
+from kubewright.local.node.host_path import MountError
 from kubewright.local.node.node_context import NodeContext
 from kubewright.local.node.pod_files import pod_hostname
 from kubewright.local.node.pod_plan import (
@@ -53,7 +54,6 @@ from kubewright.local.node.status import (
     settle_records,
 )
 from kubewright.local.node.status_publisher import StatusPublisher
-from kubewright.local.node.volumes import MountError
 
 _logger = logging.getLogger(__name__)
 

@@ -103,7 +103,8 @@ def _plan_kernel() -> list[MountStep]:
 def _plan_mount(mount: Mount) -> MountStep:
     if mount.source is None:
         return {"do": "tmpfs", "target": mount.target, "options": mount.options}
-    return {**_bind(mount.source, mount.target), "writable": not mount.read_only}
+    step = {**_bind(mount.source, mount.target), "writable": not mount.read_only}
+    return {**step, "recursive": True} if mount.is_recursive else step
 
 
 def _bind(source: Path, target: str) -> MountStep:

@@ -70,12 +70,16 @@ class PodIdentity(msgspec.Struct, frozen=True):
 
 
 class Mount(msgspec.Struct, frozen=True):
-    """A file or folder of the host shown in a container; or a tmpfs, when `source` is None."""
+    """A file or folder of the host shown in a container; or a tmpfs, when `source` is None.
+
+    `is_recursive` makes what is mounted below it read-only too.
+    """
 
     target: str
     source: Path | None
     read_only: bool = False
     options: str = ""
+    is_recursive: bool = False
 
 
 class SecuritySettings(msgspec.Struct, frozen=True):

@@ -1,20 +1,16 @@
-"""The volumes of a pod: folders that the agent writes, and where containers see them."""
+"""The volumes of a pod: the files that the API fills, and where containers see them. Pure."""
 
 from __future__ import annotations
 
-import os
-import shutil
-import stat
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from datetime import datetime
-from pathlib import Path
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path, PurePath
 
 import msgspec
 
-from kubewright.api.errors import KubewrightError
 from kubewright.api.quantity import Quantity
 from kubewright.api.resource import Object
 from kubewright.local.node.environment import (
+    REFERENCE,
     ConfigError,
     References,
     expand,
@@ -22,35 +18,31 @@ from kubewright.local.node.environment import (
     read_field,
     read_resource,
 )
+from kubewright.local.node.host_path import MountError
 from kubewright.local.node.runtime import Mount
+from kubewright.local.node.sub_path import LeavesVolume
+from kubewright.local.node.volume_writer import DEFAULT_MODE, VolumeFile
 
-DEFAULT_MODE = 0o644
-
-TokenSource = Callable[[Object], Awaitable[str]]
-"""Fetches a service account's token for a `serviceAccountToken` projection."""
-
-
-class MountError(KubewrightError):
-    """A volume cannot be set up: FailedMount."""
-
-
-class VolumeFile(msgspec.Struct, frozen=True):
-    """A file to write into a volume."""
-
-    content: bytes
-    mode: int = DEFAULT_MODE
+TOKEN_MODE = 0o600
+"""Of a token whose reader is known; fsGroup adds its own rights."""
 
 
 class Volume(msgspec.Struct, frozen=True):
     """A volume that is ready: where it is on the host, and whether it may be written.
 
-    `is_written` marks one whose files the agent writes, by way of `agent_path`.
+    `is_written` marks one whose files the agent writes. `agent_path` is how the agent reaches it,
+    where that is not by its path.
     """
 
     path: Path
     read_only: bool = False
     is_written: bool = False
-    agent_path: Path = Path()
+    agent_path: Path | None = None
+
+    @property
+    def reached(self) -> Path:
+        """The path by which the agent reaches what containers see."""
+        return self.agent_path or self.path
 
 
 def plan_files(
@@ -61,24 +53,60 @@ def plan_files(
     `tokens` are the service account tokens of a projected volume, by the number of the source.
 
     Raises:
-        MountError: a ConfigMap, a Secret or a key is missing.
+        MountError: a ConfigMap, a Secret or a key is missing; of a projected volume, all of them.
     """
     if "projected" in volume:
-        projected = volume["projected"]
-        mode = projected.get("defaultMode") or DEFAULT_MODE
-        files: dict[str, VolumeFile] = {}
-        for number, source in enumerate(projected.get("sources") or ()):
-            if "serviceAccountToken" in source:
-                token = VolumeFile(tokens[number].encode(), mode)
-                files[source["serviceAccountToken"]["path"]] = token
-            else:
-                files |= _plan_source(pod, source, mode, references, node)
-        return files
+        return _plan_projected(pod, volume["projected"], references, tokens, node)
     for kind in ("configMap", "secret", "downwardAPI"):
         if kind in volume:
-            mode = volume[kind].get("defaultMode") or DEFAULT_MODE
+            mode = file_mode(volume[kind].get("defaultMode"), DEFAULT_MODE)
             return _plan_source(pod, volume, mode, references, node)
     return None
+
+
+def file_mode(mode: int | None, default: int) -> int:
+    """Return a mode, or the default where there is none: 0 is a mode."""
+    return default if mode is None else mode
+
+
+def _plan_projected(
+    pod: Object, projected: Object, references: References, tokens: Mapping[int, str], node: Object
+) -> dict[str, VolumeFile]:
+    mode = file_mode(projected.get("defaultMode"), DEFAULT_MODE)
+    files: dict[str, VolumeFile] = {}
+    problems: dict[str, None] = {}
+    for number, source in enumerate(projected.get("sources") or ()):
+        try:
+            if token := source.get("serviceAccountToken"):
+                files[token["path"]] = _plan_token(pod, tokens[number], mode)
+            else:
+                files |= _plan_source(pod, source, mode, references, node)
+        except MountError as error:
+            problems[str(error)] = None
+    if problems:
+        text = ", ".join(problems)
+        raise MountError(f"[{text}]" if len(problems) > 1 else text)
+    return files
+
+
+def _plan_token(pod: Object, token: str, mode: int) -> VolumeFile:
+    """Plan the file of a token: for its only reader, where all containers are one user."""
+    uid = find_only_user(pod)
+    has_group = ((pod["spec"].get("securityContext") or {}).get("fsGroup")) is not None
+    return VolumeFile(token.encode(), TOKEN_MODE if uid is not None or has_group else mode, uid)
+
+
+def find_only_user(pod: Object) -> int | None:
+    """Return the user that all containers of a pod say they run as."""
+    spec = pod["spec"]
+    default = (spec.get("securityContext") or {}).get("runAsUser")
+    groups = ("initContainers", "containers", "ephemeralContainers")
+    users = {
+        (container.get("securityContext") or {}).get("runAsUser", default)
+        for group in groups
+        for container in spec.get(group) or ()
+    }
+    return users.pop() if len(users) == 1 else None
 
 
 def _plan_source(
@@ -99,7 +127,7 @@ def _plan_source(
                 text = read_resource(pod, {}, item["resourceFieldRef"], node)
         except ConfigError as error:
             raise MountError(str(error)) from error
-        files[item["path"]] = VolumeFile(text.encode(), item.get("mode") or mode)
+        files[item["path"]] = VolumeFile(text.encode(), file_mode(item.get("mode"), mode))
     return files
 
 
@@ -126,151 +154,102 @@ def _plan_keys(
         raise MountError(f'{kind.lower()} "{name}" not found')
     data = read_data(kind, obj)
     items = source.get("items")
-    if items is None:
+    if not items:
         return {key: VolumeFile(value, mode) for key, value in data.items()}
     files = {}
     for item in items:
         if item["key"] in data:
-            files[item["path"]] = VolumeFile(data[item["key"]], item.get("mode") or mode)
+            own = file_mode(item.get("mode"), mode)
+            files[item["path"]] = VolumeFile(data[item["key"]], own)
         elif not optional:
-            raise MountError(f"references non-existent {kind.lower()} key: {item['key']}")
+            raise MountError(_MISSING_KEY[kind] + item["key"])
     return files
 
 
-def write_files(
-    folder: Path, files: Mapping[str, VolumeFile], now: datetime, group: int | None
-) -> None:
-    """Write a volume's files so that readers see all of the old or all of the new ones.
-
-    Files are links into a dated folder that `..data` points at, which is what programs that watch
-    for changes know. `group` is the pod's fsGroup.
-    """
-    folder.mkdir(parents=True, exist_ok=True)
-    folder.chmod(0o755)
-    if group is not None:
-        files = {
-            path: VolumeFile(file.content, file.mode | (file.mode & 0o400) >> 3)
-            for path, file in files.items()
-        }
-    if read_files(folder) == files:
-        return
-    dated = folder / now.strftime("..%Y_%m_%d_%H_%M_%S.%f")
-    dated.mkdir()
-    for path, file in files.items():
-        target = dated / path
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(file.content)
-        if group is not None:
-            os.chown(target, -1, group)
-        target.chmod(file.mode)
-    link, data = folder / "..data_tmp", folder / "..data"
-    old = folder / os.readlink(data) if data.is_symlink() else None
-    link.symlink_to(dated.name)
-    link.replace(data)
-    tops = {path.split("/")[0] for path in files}
-    for name in tops:
-        if not (folder / name).is_symlink():
-            (folder / name).symlink_to(f"..data/{name}")
-    for entry in folder.iterdir():
-        if entry.is_symlink() and entry.name not in tops and not entry.name.startswith(".."):
-            entry.unlink()
-    if old is not None and old != dated:
-        shutil.rmtree(old, ignore_errors=True)
-
-
-def read_files(folder: Path) -> dict[str, VolumeFile] | None:
-    """Read the files that a volume has; None if it was not written yet."""
-    data = folder / "..data"
-    if not data.exists():
-        return None
-    return {
-        str(path.relative_to(data)): VolumeFile(path.read_bytes(), path.stat().st_mode & 0o777)
-        for path in sorted(data.rglob("*"))
-        if path.is_file()
-    }
-
-
-def make_empty(folder: Path, group: int | None) -> None:
-    """Make the folder of an emptyDir: open to all, as the kubelet makes it."""
-    folder.mkdir(parents=True, exist_ok=True)
-    if group is not None:
-        os.chown(folder, -1, group)
-    folder.chmod(0o777 if group is None else 0o2777)
-
-
-def memory_size(source: Object) -> int | None:
-    """Return the size in bytes of an emptyDir of medium Memory, where it is limited."""
-    limit = source.get("sizeLimit")
-    return Quantity(limit).to_int() if limit not in (None, "0", 0) else None
-
-
-_KINDS: dict[str, tuple[Callable[[int], bool], str]] = {
-    "Directory": (stat.S_ISDIR, "directory"),
-    "File": (stat.S_ISREG, "file"),
-    "Socket": (stat.S_ISSOCK, "socket"),
-    "CharDevice": (stat.S_ISCHR, "character device"),
-    "BlockDevice": (stat.S_ISBLK, "block device"),
+_MISSING_KEY = {
+    "ConfigMap": "configmap references non-existent config key: ",
+    "Secret": "references non-existent secret key: ",
 }
 
 
-def check_host_path(source: Object) -> Path:
-    """Return the path of a hostPath volume; make it where its type says so.
+def memory_size(pod: Object, source: Object) -> int | None:
+    """Return the size in bytes of an emptyDir of medium Memory, where it is limited.
 
-    Raises:
-        MountError: the path is not what its type says.
+    The memory that the pod may have is a limit too (KEP-1967).
     """
-    path, kind = Path(source["path"]), source.get("type") or ""
-    if kind == "DirectoryOrCreate":
-        path.mkdir(parents=True, exist_ok=True, mode=0o755)
-        kind = "Directory"
-    elif kind == "FileOrCreate":
-        path.touch(exist_ok=True)
-        kind = "File"
-    if kind not in _KINDS:
-        if not path.exists():
-            path.mkdir(parents=True)
-        return path
-    check, word = _KINDS[kind]
-    if not path.exists():
-        raise MountError(
-            f"hostPath type check failed, {path} is not a {word}, unable to determine its type: "
-            f'path "{path}" does not exist'
-        )
-    mode = path.stat().st_mode
-    if not check(mode):
-        found = next((name for name, (is_kind, _) in _KINDS.items() if is_kind(mode)), "Other")
-        raise MountError(f"hostPath type check failed: {path} is not a {word}, it's a {found}")
-    return path
+    own = source.get("sizeLimit")
+    sizes = [Quantity(own).to_int() if own not in (None, "0", 0) else None, _pod_memory(pod)]
+    return min((size for size in sizes if size), default=None)
+
+
+def _pod_memory(pod: Object) -> int | None:
+    """Return the sum of the memory limits of a pod's containers; None if one has none."""
+    limits = [
+        ((container.get("resources") or {}).get("limits") or {}).get("memory")
+        for container in pod["spec"]["containers"]
+    ]
+    if not all(limits):
+        return None
+    return sum(Quantity(str(limit)).to_int() for limit in limits)
+
+
+PreparePart = Callable[[Path, str], PurePath]
+"""Finds a part of a volume for the agent, and makes it; returns its place below the volume."""
 
 
 def plan_container_mounts(
-    container: Object, volumes: Mapping[str, Volume], variables: Mapping[str, str]
+    container: Object,
+    volumes: Mapping[str, Volume],
+    variables: Mapping[str, str],
+    prepare: PreparePart,
 ) -> Iterator[Mount]:
-    """Plan where a container sees the volumes.
+    """Plan where a container sees the volumes. `prepare` finds the parts that it names.
 
     Raises:
-        ConfigError: a volume is not there, or a subPath leads out of it.
+        ConfigError: a volume is not there, or a part of it cannot be had.
     """
     for entry in container.get("volumeMounts") or ():
-        volume = volumes.get(entry["name"])
+        volume, name = volumes.get(entry["name"]), container["name"]
         if volume is None:
-            raise ConfigError(f"cannot find volume {entry['name']!r} to mount")
+            raise ConfigError(
+                f'cannot find volume "{entry["name"]}" to mount into container "{name}"'
+            )
         source = volume.path
-        part = entry.get("subPath") or expand(entry.get("subPathExpr") or "", variables)
-        if part:
-            source = _resolve_part(volume.path, part, entry["name"])
+        if part := name_part(entry, variables):
+            what = f'volumeMount "{entry["name"]}" of container "{name}"'
+            try:
+                source = volume.path / prepare(volume.reached, part)
+            except (LeavesVolume, OSError) as error:
+                # The kubelet gives no detail either: it would tell of the host's files.
+                raise ConfigError(f"failed to prepare subPath for {what}") from error
         read_only = bool(entry.get("readOnly")) or volume.read_only
-        yield Mount(entry["mountPath"], source, read_only)
+        yield Mount(
+            entry["mountPath"], source, read_only, is_recursive=is_recursive_read_only(entry)
+        )
 
 
-def _resolve_part(folder: Path, part: str, volume: str) -> Path:
-    if part.startswith("/") or ".." in Path(part).parts:
-        raise ConfigError(f"subPath {part!r} of volume {volume!r} must stay within the volume")
-    source = folder / part
-    if not source.exists():
-        source.mkdir(parents=True)
-        source.chmod(0o777 & folder.stat().st_mode)
-    resolved = source.resolve()
-    if not resolved.is_relative_to(folder.resolve()):
-        raise ConfigError(f"subPath {part!r} of volume {volume!r} must stay within the volume")
-    return resolved
+def name_part(mount: Object, variables: Mapping[str, str]) -> str:
+    """Return the part of a volume that a mount names; "" for all of it.
+
+    Raises:
+        ConfigError: a variable in it is not set, or it would lead out of the volume.
+    """
+    expression = mount.get("subPathExpr")
+    if expression:
+        used = {match[1] for match in REFERENCE.finditer(expression) if match[1] is not None}
+        if missing := sorted(name for name in used if not variables.get(name)):
+            raise ConfigError(f"missing value for {', '.join(missing)}")
+    part = expand(expression, variables) if expression else mount.get("subPath") or ""
+    if part.startswith("/"):
+        raise ConfigError(f"error SubPath `{part}` must not be an absolute path")
+    if ".." in part.split("/"):
+        raise ConfigError(f"unable to provision SubPath `{part}`: must not contain '..'")
+    return part
+
+
+def is_recursive_read_only(mount: Object) -> bool:
+    """Tell whether what is mounted below a mount is read-only too (KEP-3857)."""
+    return bool(mount.get("readOnly")) and mount.get("recursiveReadOnly") in (
+        "Enabled",
+        "IfPossible",
+    )

@@ -290,9 +290,22 @@ def find_command(name: str, path: str) -> str:
     raise LaunchError(f'exec: "{name}": executable file not found in $PATH')
 
 
+def find_home(uid: int) -> str:
+    """Return the home of a user by the image's own list; / for one who is not on it."""
+    try:
+        with open("/etc/passwd", encoding="utf-8", errors="replace") as file:
+            for fields in (line.rstrip("\n").split(":") for line in file):
+                if len(fields) > 5 and fields[2] == str(uid):
+                    return fields[5] or "/"
+    except OSError:
+        pass
+    return "/"
+
+
 def execute(config: dict[str, Any], channel: socket.socket) -> None:
     """Execute the command. Never returns."""
     env = dict(config["env"])
+    env.setdefault("HOME", find_home(config["uid"]))
     os.umask(0o022)
     try:
         os.chdir(config["workdir"])

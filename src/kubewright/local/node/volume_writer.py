@@ -33,8 +33,8 @@ def write_files(
     Files are links into a dated folder that `..data` points at, which is what programs that watch
     for changes know. `group` is the pod's fsGroup. An owner that cannot be given is left out.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    folder.chmod(0o755)
+    if not folder.exists():
+        make_empty(folder)
     if read_files(folder) == {path: file.content for path, file in files.items()}:
         return
     dated = folder / now.strftime("..%Y_%m_%d_%H_%M_%S.%f")

@@ -26,6 +26,11 @@ NAMES = (
     "endpointslice",
     "endpoints",
     "endpointslice-mirroring",
+    "persistentvolume-binder",
+    "persistentvolume-expander",
+    "persistentvolumeclaim-protection",
+    "persistentvolume-protection",
+    "ephemeral-volume",
     "scheduler",
 )
 """All controllers, in the order in which they start."""

@@ -29,6 +29,13 @@ from kubewright.local.controllers.node_lifecycle import (
     build_node_lifecycle_controller,
     build_taint_eviction_controller,
 )
+from kubewright.local.controllers.persistent_volume import (
+    build_binder_controllers,
+    build_claim_protection_controller,
+    build_ephemeral_controller,
+    build_expander_controller,
+    build_volume_protection_controller,
+)
 from kubewright.local.controllers.replicaset import build_replicaset_controller
 from kubewright.local.controllers.resource_quota import build_resource_quota_controller
 from kubewright.local.controllers.scheduler import build_scheduler
@@ -106,6 +113,17 @@ CONTROLLERS: Mapping[str, Factory] = {
     "endpointslice": lambda _: build_endpointslice_controller(),
     "endpoints": lambda _: build_endpoints_controller(),
     "endpointslice-mirroring": lambda _: build_mirroring_controller(),
+    "persistentvolume-binder": lambda options: build_binder_controllers(
+        options.events.recorder("persistentvolume-controller")
+    ),
+    "persistentvolume-expander": lambda options: build_expander_controller(
+        options.events.recorder("volume_expand")
+    ),
+    "persistentvolumeclaim-protection": lambda _: build_claim_protection_controller(),
+    "persistentvolume-protection": lambda _: build_volume_protection_controller(),
+    "ephemeral-volume": lambda options: build_ephemeral_controller(
+        options.events.recorder("ephemeral_volume")
+    ),
     "scheduler": lambda _: build_scheduler(),
 }
 """Builders of the controllers by name; what one name switches may be several."""

@@ -15,6 +15,7 @@ NAMES = (
     "deployment",
     "replicaset",
     "statefulset",
+    "daemonset",
     "job",
     "cronjob",
     "ttl-after-finished",

@@ -9,6 +9,7 @@ import msgspec
 
 from kubewright.local.controllers.core_event import CoreEventBroadcaster
 from kubewright.local.controllers.cronjob import build_cronjob_controller
+from kubewright.local.controllers.daemonset import build_daemonset_controller
 from kubewright.local.controllers.deployment import build_deployment_controller
 from kubewright.local.controllers.disruption import build_disruption_controllers
 from kubewright.local.controllers.endpoints import (
@@ -93,6 +94,9 @@ CONTROLLERS: Mapping[str, Factory] = {
     ),
     "statefulset": lambda options: build_statefulset_controller(
         options.events.recorder("statefulset-controller")
+    ),
+    "daemonset": lambda options: build_daemonset_controller(
+        options.events.recorder("daemonset-controller")
     ),
     "job": _build_job_controllers,
     "cronjob": lambda options: build_cronjob_controller(

@@ -163,3 +163,81 @@ def build_stateful_set(replicas: int = 3, version: str = "1", **spec: Any) -> Ob
         },
         "status": {},
     }
+
+
+def build_daemon_set(version: str = "1", **spec: Any) -> Object:
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "DaemonSet",
+        "metadata": {"name": "agent", "namespace": "ns", "uid": "d", "generation": 1},
+        "spec": {
+            "selector": {"matchLabels": {"app": "web"}},
+            "template": build_template(version),
+            "updateStrategy": {
+                "type": "RollingUpdate",
+                "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1},
+            },
+            "revisionHistoryLimit": 10,
+            **spec,
+        },
+        "status": {},
+    }
+
+
+def build_volume(
+    name: str = "v",
+    size: str = "1Gi",
+    *,
+    phase: str = "Available",
+    annotations: dict[str, str] | None = None,
+    labels: dict[str, str] | None = None,
+    **spec: Any,
+) -> Object:
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolume",
+        "metadata": {
+            "name": name,
+            "uid": f"uid-{name}",
+            "resourceVersion": "1",
+            "annotations": annotations or {},
+            "labels": labels or {},
+        },
+        "spec": {
+            "capacity": {"storage": size},
+            "accessModes": ["ReadWriteOnce"],
+            "storageClassName": "c",
+            "persistentVolumeReclaimPolicy": "Retain",
+            "hostPath": {"path": "/data"},
+            **spec,
+        },
+        "status": {"phase": phase},
+    }
+
+
+def build_claim(
+    name: str = "data",
+    size: str = "1Gi",
+    *,
+    phase: str = "Pending",
+    annotations: dict[str, str] | None = None,
+    **spec: Any,
+) -> Object:
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {
+            "name": name,
+            "namespace": "ns",
+            "uid": f"uid-{name}",
+            "resourceVersion": "1",
+            "annotations": annotations or {},
+        },
+        "spec": {
+            "accessModes": ["ReadWriteOnce"],
+            "resources": {"requests": {"storage": size}},
+            "storageClassName": "c",
+            **spec,
+        },
+        "status": {"phase": phase},
+    }

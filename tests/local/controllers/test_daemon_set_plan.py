@@ -21,7 +21,7 @@ from kubewright.local.controllers.daemonset.pod import (
 )
 from kubewright.local.controllers.daemonset.replacement_backoff import ReplacementBackoff
 from kubewright.local.controllers.daemonset.status import build_status
-from kubewright.local.controllers.scheduler.pod_info import NodeInfo
+from kubewright.local.controllers.scheduler.node_info import NodeInfo
 
 NEW, OLD = "new", "old"
 

@@ -39,7 +39,7 @@ from kubewright.local.controllers.ownership import (
 )
 from kubewright.local.controllers.replicaset.pod_names import PodNames
 from kubewright.local.controllers.replicaset.scale import BURST_REPLICAS, plan_batches
-from kubewright.local.controllers.scheduler.pod_info import NodeInfo
+from kubewright.local.controllers.scheduler.node_info import NodeInfo
 from kubewright.local.controllers.waking import Claimants
 from kubewright.runtime.context import Context
 from kubewright.runtime.controller import Controller

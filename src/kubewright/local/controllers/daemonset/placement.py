@@ -16,8 +16,8 @@ from kubewright.local.controllers.pod import (
     is_pod_finished,
     is_pod_terminating,
 )
-from kubewright.local.controllers.scheduler.filters import matches_node, tolerates
-from kubewright.local.controllers.scheduler.pod_info import NodeInfo
+from kubewright.local.controllers.scheduler.node_affinity import matches_node, tolerates
+from kubewright.local.controllers.scheduler.node_info import NodeInfo
 
 
 class Fit(msgspec.Struct, frozen=True):

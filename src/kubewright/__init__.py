@@ -2,8 +2,8 @@
 
 A tour, in the order in which one meets things:
 
-- `CustomResource`, `Status`, `Scale`, `Column` (kubewright.api): declare a kind as pydantic models;
-  its CustomResourceDefinition follows.
+- `CustomResource`, `Model`, `Status`, `Scale`, `Column`, `Rule` (kubewright.api): declare a kind as
+  pydantic models; its CustomResourceDefinition follows.
 - `Operator` (kubewright.runtime): say what should exist for each object, as a pure function.
 - `ChildKind`, `Gate`: how its children are treated, and in which order they come.
 - `Children`, `Context`, `Result`, `Watch`: what those functions see, use and answer.
@@ -27,14 +27,17 @@ if TYPE_CHECKING:
         Condition,
         CustomResource,
         KubewrightError,
+        Model,
         NamespacedName,
         Object,
         ObjectMeta,
         Quantity,
         Resource,
+        Rule,
         Scale,
         Status,
         TerminalError,
+        build_rules,
         builtin,
         ready,
     )
@@ -56,9 +59,9 @@ if TYPE_CHECKING:
 
 _ROOMS = {
     "kubewright.api": (
-        *("Column", "Condition", "CustomResource", "KubewrightError", "NamespacedName", "Object"),
-        *("ObjectMeta", "Quantity", "Resource", "Scale", "Status", "TerminalError", "builtin"),
-        "ready",
+        *("Column", "Condition", "CustomResource", "KubewrightError", "Model", "NamespacedName"),
+        *("Object", "ObjectMeta", "Quantity", "Resource", "Rule", "Scale", "Status"),
+        *("TerminalError", "build_rules", "builtin", "ready"),
     ),
     "kubewright.client": ("Client", "KubeConfig", "connect"),
     "kubewright.runtime": (
@@ -82,6 +85,7 @@ __all__ = [
     "KubeConfig",
     "KubewrightError",
     "Manager",
+    "Model",
     "NamespacedName",
     "Object",
     "ObjectMeta",
@@ -89,10 +93,12 @@ __all__ = [
     "Quantity",
     "Resource",
     "Result",
+    "Rule",
     "Scale",
     "Status",
     "TerminalError",
     "Watch",
+    "build_rules",
     "builtin",
     "connect",
     "map_to_controller",

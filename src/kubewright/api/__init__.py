@@ -17,7 +17,7 @@ if TYPE_CHECKING:
         is_condition_true,
         set_condition,
     )
-    from kubewright.api.custom_resource import Column, CustomResource, Scale, Status, ready
+    from kubewright.api.custom_resource import Column, CustomResource, Model, Scale, Status, ready
     from kubewright.api.errors import APIError, Cause, KubewrightError, Remedy, TerminalError
     from kubewright.api.metadata import (
         ObjectMeta,
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         Object,
         Resource,
     )
+    from kubewright.api.rule import Rule, build_rules
 
 __all__ = [
     "READY",
@@ -46,6 +47,7 @@ __all__ = [
     "GroupKind",
     "GroupVersionKind",
     "KubewrightError",
+    "Model",
     "NamespacedName",
     "Object",
     "ObjectMeta",
@@ -53,10 +55,12 @@ __all__ = [
     "Quantity",
     "Remedy",
     "Resource",
+    "Rule",
     "Scale",
     "Status",
     "TerminalError",
     "build_owner_reference",
+    "build_rules",
     "builtin",
     "controller_of",
     "find_condition",
@@ -76,11 +80,12 @@ _MODULES = {
         "is_condition_true",
         "set_condition",
     ),
-    "custom_resource": ("Column", "CustomResource", "Scale", "Status", "ready"),
+    "custom_resource": ("Column", "CustomResource", "Model", "Scale", "Status", "ready"),
     "errors": ("APIError", "Cause", "KubewrightError", "Remedy", "TerminalError"),
     "metadata": ("ObjectMeta", "OwnerReference", "build_owner_reference", "controller_of"),
     "quantity": ("Quantity",),
     "resource": ("GroupKind", "GroupVersionKind", "NamespacedName", "Object", "Resource"),
+    "rule": ("Rule", "build_rules"),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 

@@ -24,6 +24,7 @@ from pydantic.alias_generators import to_camel
 from kubewright.api.errors import DecodeError, SchemaError
 from kubewright.api.metadata import ObjectMeta
 from kubewright.api.resource import NamespacedName, Object, Resource
+from kubewright.api.rule import Rule, build_rules
 from kubewright.api.structural_schema import PRESERVE, build_structural_schema
 
 ready = '.status.conditions[?(@.type=="Ready")].status'
@@ -58,14 +59,21 @@ Conditions: TypeAlias = Annotated[
 """Conditions as they stand in the object, with the schema of `metav1.Condition`."""
 
 
-class Status(BaseModel):
-    """The status that every custom resource of Kubewright has: subclass it to add fields.
+class Model(BaseModel):
+    """A pydantic model whose fields are in camel case in the object, as the API conventions ask.
 
-    Fields are written in camel case: `ready_replicas` is `readyReplicas` in the object. The runtime
-    sets `observed_generation` and the conditions.
+    For a spec and its parts: `backup_size` is `backupSize` in the object. A plain `BaseModel` keeps
+    the names as they are.
     """
 
     model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True)
+
+
+class Status(Model):
+    """The status that every custom resource of Kubewright has: subclass it to add fields.
+
+    The runtime sets `observed_generation` and the conditions.
+    """
 
     observed_generation: int | None = Field(
         default=None, description="The generation of the spec that this status describes."
@@ -136,6 +144,7 @@ class CustomResource(Generic[SpecT, StatusT]):
         namespaced: False for kinds that belong to the whole cluster.
         scale: serves `/scale`.
         columns: printer columns; the age is always the last.
+        rules: what the whole object must keep; of its metadata, CEL sees name and generateName.
         storage: False for the versions of a kind that are not the stored one.
         served: False for a version that is only read from storage.
         deprecated: what a client is warned of that still uses this version.
@@ -169,6 +178,7 @@ class CustomResource(Generic[SpecT, StatusT]):
         namespaced: bool = True,
         scale: Scale | None = None,
         columns: Sequence[Column] = (),
+        rules: Sequence[Rule] = (),
         storage: bool = True,
         served: bool = True,
         deprecated: str = "",
@@ -189,6 +199,8 @@ class CustomResource(Generic[SpecT, StatusT]):
         names |= {"shortNames": list(short_names)} if short_names else {}
         names |= {"categories": list(categories)} if categories else {}
         schema = _build_object_schema(cls.__doc__, spec, status)
+        if rules:
+            schema |= build_rules(*rules)
         cls._definition = _build_definition(cls.resource, names, schema, scale, columns)
         cls._definition["spec"]["versions"][0] |= _build_stage(storage, served, deprecated)
 

@@ -68,6 +68,7 @@ class Cache:
         fields: Selector | None = None,
         metadata_only: bool = False,
         transform: Transform | None = None,
+        optional: bool = False,
     ) -> Store:
         """Return the store of a resource and selection; the same one for the same selection.
 
@@ -80,6 +81,8 @@ class Cache:
             transform: a pure function of an object as a dict that returns what is kept of it. It is
                 called once for each state; `Entry.meta` stays as the server sent it. Where it
                 raises, the object is kept whole, with the `error`.
+            optional: the API server need not serve the kind; see `Store.is_served`. It counts when
+                all who ask for the same selection say so.
         """
         selection = _Selection(
             resource,
@@ -91,6 +94,8 @@ class Cache:
         )
         if selection not in self._stores:
             self._stores[selection] = self._register(selection)
+            self._stores[selection].optional = optional
+        self._stores[selection].optional &= optional
         return self._stores[selection]
 
     async def run(self) -> None:
@@ -112,9 +117,12 @@ class Cache:
             self._group = None
 
     async def wait_synced(self) -> None:
-        """Wait until every store registered so far has held the server's whole state once."""
+        """Wait until every store registered so far has held the server's whole state once.
+
+        An optional one of a kind that the server does not serve is not waited for.
+        """
         for store in [*self._stores.values()]:
-            await store.wait_synced()
+            await store.wait_known()
 
     def _register(self, selection: _Selection) -> Store:
         resource = selection.resource

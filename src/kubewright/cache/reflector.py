@@ -85,7 +85,8 @@ class Reflector:
 
     Attributes:
         failure: why the reflector is behind, None while it follows the server.
-        failing_since: since when it is, in the clock's monotonic seconds; None while it follows.
+        failing_since: since when it is, in the clock's monotonic seconds; None while it follows,
+            and where the store is optional and its kind is not served: it misses nothing then.
         last_contact: when the server last said something, in the clock's monotonic seconds.
         watches, failures, relists: how many watches were opened, how many lists and watches failed,
             and how often the state was read anew.
@@ -165,7 +166,12 @@ class Reflector:
         failures = self._backoff.failures
         self.failure = error
         self.failures += 1
-        if self.failing_since is None:
+        is_unserved = isinstance(error, NotFound)
+        if is_unserved:
+            self.store.note_unserved(scope=self.namespace)
+        if is_unserved and self.store.optional:
+            self.failing_since = None
+        elif self.failing_since is None:
             self.failing_since = now
         if needs_relist(error, failures):
             self._version = None
@@ -176,7 +182,9 @@ class Reflector:
         if isinstance(error, APIError):
             delay = max(delay, min(error.retry_after, _LONGEST_WAIT_SECONDS))
         log = logger.info if failures == 1 else logger.warning
-        hint = _MISSING if isinstance(error, NotFound) else ""
+        if is_unserved and self.store.optional and failures > 1:
+            log = logger.debug
+        hint = _MISSING if is_unserved else ""
         log("%s: trying again in %.1f s: %s%s", self, delay, error, hint)
         await self._clock.sleep(delay)
 

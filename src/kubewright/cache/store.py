@@ -27,6 +27,7 @@ _OWNER = "kubewright/owner"
 
 T = TypeVar("T")
 Listener: TypeAlias = Callable[[Change], None]
+ServingListener: TypeAlias = Callable[[], None]
 Entries: TypeAlias = list[Entry]
 Changes: TypeAlias = list[Change]
 
@@ -58,6 +59,9 @@ class Store:
     `scopes` names them; the store is `synced` when each has been listed once. Use it from one event
     loop only; no method but the waiting ones suspends, so what is read between two awaits fits
     together.
+
+    Attributes:
+        optional: whether all who use the store can do without the kind: nobody waits for it then.
     """
 
     def __init__(
@@ -73,9 +77,13 @@ class Store:
         self._entries: dict[NamespacedName, Entry] = {}
         self._indexes = {_OWNER: Index(_OWNER, owner_uids)}
         self._listeners: list[Listener] = []
+        self._serving_listeners: list[ServingListener] = []
         self._waiters: list[_Waiter] = []
         self._listed: set[str] = set()
+        self._unserved: set[str] = set()
         self._synced = asyncio.Event()
+        self._known = asyncio.Event()
+        self.optional = False
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -90,9 +98,25 @@ class Store:
         """The version up to which all of the store is known; empty before it is synced."""
         return oldest(list(self._versions.values()))
 
+    @property
+    def is_served(self) -> bool:
+        """Tell whether the API server serves the kind, as far as it was asked.
+
+        False as soon as a list or a watch is answered with 404, as before the definition of the
+        kind is installed; true again when its objects have been listed. What was known stays.
+        """
+        return not self._unserved
+
     async def wait_synced(self) -> None:
         """Wait until the store has held the server's whole state once."""
         await self._synced.wait()
+
+    async def wait_known(self) -> None:
+        """Wait until the store is synced, or the API server said that it does not serve the kind.
+
+        Of an `optional` store the latter is enough.
+        """
+        await (self._known if self.optional else self._synced).wait()
 
     def get(self, key: NamespacedName) -> Entry | None:
         """Return the entry of a key, if there is one; it is never changed, only replaced."""
@@ -151,6 +175,21 @@ class Store:
                 self._listeners.remove(listener)
 
         return unsubscribe
+
+    def subscribe_serving(self, listener: ServingListener) -> None:
+        """Call `listener` each time that `is_served` has changed; it must not wait or raise."""
+        self._serving_listeners.append(listener)
+
+    def note_unserved(self, *, scope: str = ALL_NAMESPACES) -> None:
+        """Take the answer that there is no such kind; its objects stay as they were last seen."""
+        self._note_serving(self._unserved | {scope})
+        self._known.set()
+
+    def _note_serving(self, unserved: set[str]) -> None:
+        before, self._unserved = self._unserved, unserved
+        if bool(before) is not bool(unserved):
+            for listener in self._serving_listeners:
+                listener()
 
     async def wait_for(
         self, key: NamespacedName, resource_version: str, timeout: timedelta
@@ -227,6 +266,8 @@ class Store:
         self._listed.add(scope)
         if self._listed >= self._versions.keys():
             self._synced.set()
+            self._known.set()
+        self._note_serving(self._unserved - {scope})
 
     def put(self, obj: RawObject, *, scope: str = ALL_NAMESPACES) -> None:
         """Take the state that an ADDED or MODIFIED event brings, unless it is old news."""

@@ -42,6 +42,11 @@ class ChildKind(msgspec.Struct, frozen=True):
     `on_removal`: when a child is no longer desired, or its owner is deleted, `delete` it, or `keep`
     it, as the claims of a database. A kept child has no owner reference, so that no way of deleting
     the owner takes it along; an owner of the same name finds it again by an annotation.
+    `on_missing`: where the API server does not serve the kind, as before the definition of another
+    project's kind is installed, `block`: the operator does not start without it; `wait`: the other
+    children are made, and the object is Stalled and says what to install; `skip`: do as if the
+    child were not desired. Either goes on by itself when the kind comes, half a minute later at
+    most. Of a kind that goes while the operator runs, `block` does as `wait`.
 
     Raises:
         ConfigurationError: a kind is to be kept and recreated, which loses what is kept; or a
@@ -52,11 +57,13 @@ class ChildKind(msgspec.Struct, frozen=True):
     on_immutable: Literal["report", "recreate"] = "report"
     adopt: bool = False
     on_removal: Literal["delete", "keep"] = "delete"
+    on_missing: Literal["block", "wait", "skip"] = "block"
 
     def __post_init__(self) -> None:
         for name, value, allowed in (
             ("on_immutable", self.on_immutable, ("report", "recreate")),
             ("on_removal", self.on_removal, ("delete", "keep")),
+            ("on_missing", self.on_missing, ("block", "wait", "skip")),
         ):
             if value not in allowed:
                 raise ConfigurationError(

@@ -147,6 +147,9 @@ class Controller:
             self._setup(cache)
         own = stores[self.kind]
         own.subscribe(partial(self._on_own_change, own))
+        for store in stores.values():
+            # What waited for the kind can go on; what counted on it must say that it cannot.
+            store.subscribe_serving(partial(self._enqueue_all, "resync"))
         self._enqueue_all("start")
         for watch in self._watches:
             store = stores[watch.resource]

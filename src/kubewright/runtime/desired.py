@@ -7,7 +7,7 @@ is empty, so an interrupted one is completed by the next reconcile, whatever it 
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import msgspec
 from msgspec.structs import replace
@@ -47,6 +47,8 @@ class Action(enum.Enum):
     """A child that is being deleted, or will be: it can be made anew when it is gone."""
     HOLD = "hold back"
     """What comes after a gate that is not passed yet; a deletion before its turn."""
+    AWAIT_KIND = "cannot make"
+    """The API server does not serve the kind of the child: its definition is not installed."""
     REFUSE = "refuse"
     """An object that is not ours has the name."""
 
@@ -105,13 +107,15 @@ def plan_children(
     *,
     manager: str,
     memory: AppliedMemory | None = None,
+    missing: Collection[GroupVersionKind] = (),
 ) -> list[Step]:
     """Return the steps from the live children to the desired ones; empty when nothing differs.
 
     `desired` comes from `build_children`. `live` holds what the owner owns and what has the name of
     a desired child, with managedFields. Deletions come last, so that what replaces a child is there
     before. Only what this manager applied for this owner is ever deleted. What comes after a `Gate`
-    that is not passed, and every deletion meanwhile, is held back.
+    that is not passed, and every deletion meanwhile, is held back. Children of a kind in `missing`
+    cannot be made: the API server does not serve it.
     """
     steps: list[Step] = []
     stage, closed = 0, ""
@@ -119,6 +123,10 @@ def plan_children(
         if not closed and stage_of(obj) > stage:
             closed = _find_closed(desired, stage_of(obj), live, steps)
             stage = stage_of(obj)
+        if key[0] in missing:
+            kind = kinds[key[0]]
+            steps.append(Step(Action.AWAIT_KIND, kind, key[1], _say_missing(kind), obj))
+            continue
         step = _plan_child(owner, obj, live.get(key), kinds[key[0]], manager, memory)
         if step is not None and closed and step.action in (Action.CREATE, Action.APPLY):
             step = replace(step, action=Action.HOLD, reason=closed)
@@ -126,6 +134,14 @@ def plan_children(
             steps.append(step)
     unwanted = [obj for key, obj in live.items() if key not in desired and key[0] in kinds]
     return steps + _plan_deletions(owner, unwanted, kinds, manager, closed)
+
+
+def _say_missing(kind: ChildKind) -> str:
+    resource = kind.resource
+    return (
+        f"the API server does not serve {resource.kind} in {resource.api_version}: install its "
+        f"definition, {resource.group_resource}; it is made when that is there"
+    )
 
 
 def find_children(owner: Object, live: Iterable[Object], *, manager: str) -> list[Object]:
@@ -318,7 +334,7 @@ async def _carry_out(
 ) -> None:
     try:
         match step.action:
-            case Action.WAIT | Action.HOLD:
+            case Action.WAIT | Action.HOLD | Action.AWAIT_KIND:
                 pass
             case Action.REFUSE:
                 raise TerminalError(f"{step.kind.resource.kind} {step.key}: {step.reason}")

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from typing import Generic
 
+from kubewright.api.conditions import READY, find_condition
 from kubewright.api.errors import (
     APIError,
     BadRequest,
@@ -18,7 +19,7 @@ from kubewright.api.errors import (
     TerminalError,
     leaves,
 )
-from kubewright.api.resource import NamespacedName, Object, Resource
+from kubewright.api.resource import GroupVersionKind, NamespacedName, Object, Resource
 from kubewright.cache.entry import Change, Entry
 from kubewright.runtime.applied_memory import AppliedMemory
 from kubewright.runtime.blocking import adapt
@@ -59,6 +60,9 @@ from kubewright.runtime.thread_pool import THREADS, ThreadPool
 from kubewright.runtime.user_function import call, check_status, list_children, locate
 from kubewright.runtime.validation import judge
 from kubewright.runtime.watch import Watch
+
+KIND_NOT_INSTALLED = "KindNotInstalled"
+"""The reason of an object that wants a child of a kind that the API server does not serve."""
 
 
 class Refused(TerminalError):
@@ -125,9 +129,13 @@ class KindReconciler(Generic[T]):
 
     async def reconcile(self, key: NamespacedName, ctx: Context) -> Result | None:
         """Bring one object and its children to what they should be, and say so in its status."""
-        entry = ctx.store(self._managed.resource).get(key)
+        store = ctx.store(self._managed.resource)
+        entry = store.get(key)
         if entry is None:
             self._forget(key)
+            return None
+        if not store.is_served:
+            # Its definition is gone, and nothing can be written; it is woken when that is back.
             return None
         if self._is_settled(ctx, entry):
             return None
@@ -162,8 +170,9 @@ class KindReconciler(Generic[T]):
             ordered = self._managed.ordered_deletion and has_finalizer(owner, self.finalizer)
             return self._plan(owner, {}, self._read_live(stores, owner, {})) if ordered else []
         self._validate(entry.key, entry.raw)
-        desired = self._build_desired(owner, entry.raw)
-        return self._plan(owner, desired, self._read_live(stores, owner, desired))
+        missing = self._find_missing(stores)
+        desired = self._leave_out(missing, self._build_desired(owner, entry.raw))
+        return self._plan(owner, desired, self._read_live(stores, owner, desired), missing)
 
     async def _finalize(self, ctx: Context, owner: Object, raw: bytes) -> Result | None:
         managed = self._managed
@@ -200,9 +209,10 @@ class KindReconciler(Generic[T]):
             # A former version of this operator finalized; nothing would remove it at the end.
             owner = await remove_finalizer(ctx, managed.resource, owner, self.finalizer)
         self._validate(ctx.request, raw)
-        desired = self._build_desired(owner, raw)
+        missing = self._find_missing(ctx)
+        desired = self._leave_out(missing, self._build_desired(owner, raw))
         live = self._read_live(ctx, owner, desired)
-        steps = self._plan(owner, desired, live)
+        steps = self._plan(owner, desired, live, missing)
         self._note_blocked(ctx.request, steps)
         _note_plan(ctx, desired, steps)
         outcome = await apply_plan(ctx, owner, steps, manager=self._operator, memory=self._memory)
@@ -218,9 +228,10 @@ class KindReconciler(Generic[T]):
         if managed.status is not None:
             value = check_status(managed.status(self._decode(raw), children), managed.status)
         written = await self._write_status(ctx, owner, value, summary)
+        _tell_of_missing(ctx, owner, summary)
         # What was held back was so for a state from before the writes: it is looked at once more.
         is_done = len(children) == len(desired) and not _find_waiting(steps)
-        if managed.is_pure and is_done and not children.searched:
+        if managed.is_pure and is_done and not missing and not children.searched:
             now = ctx.clock.monotonic()
             self._note_settled(ctx.request, build_settled_state(owner, written, children, now))
         return result
@@ -229,7 +240,9 @@ class KindReconciler(Generic[T]):
         settled = self._settled.get(entry.key)
         if settled is None:
             return False
-        stores = (ctx.store(kind.resource) for kind in self._managed.owns.values())
+        stores = [ctx.store(kind.resource) for kind in self._managed.owns.values()]
+        if not all(store.is_served for store in stores):
+            return False
         owned = (child for store in stores for child in store.owned_by(entry.meta.uid))
         return settled.is_state_of(entry, owned, ctx.clock.monotonic())
 
@@ -296,21 +309,45 @@ class KindReconciler(Generic[T]):
         message = f"{failure.message} ({locate(self._managed.desired)})"
         return type(failure)(message, failure.details, failure.code, failure.reason)
 
+    def _find_missing(self, stores: Stores) -> frozenset[GroupVersionKind]:
+        """Find the kinds of children that the API server does not serve."""
+        owns = self._managed.owns.items()
+        return frozenset(gvk for gvk, kind in owns if not stores.store(kind.resource).is_served)
+
+    def _leave_out(self, missing: frozenset[GroupVersionKind], desired: ChildMap) -> ChildMap:
+        """Leave out the desired children that an object can do without, of missing kinds."""
+        owns = self._managed.owns
+        skipped = {gvk for gvk in missing if owns[gvk].on_missing == "skip"}
+        if not skipped:
+            return desired
+        return {key: child for key, child in desired.items() if key[0] not in skipped}
+
     def _read_live(self, stores: Stores, owner: Object, desired: ChildMap) -> ChildMap:
-        """Read what the owner owns, and what has the name of a desired child."""
+        """Read what the owner owns, and what has the name of a desired child.
+
+        Of a kind that is not served nothing is there, whatever was seen before it went.
+        """
         uid, owns = owner["metadata"]["uid"], self._managed.owns
         live: dict[ChildKey, Object] = {}
         for gvk, kind in owns.items():
-            for entry in stores.store(kind.resource).owned_by(uid):
+            store = stores.store(kind.resource)
+            for entry in store.owned_by(uid) if store.is_served else ():
                 live[gvk, entry.key] = entry.object()
         for child in desired:
             if child not in live:
-                found = stores.store(owns[child[0]].resource).get(child[1])
-                if found is not None:
+                store = stores.store(owns[child[0]].resource)
+                found = store.get(child[1])
+                if found is not None and store.is_served:
                     live[child] = found.object()
         return live
 
-    def _plan(self, owner: Object, desired: ChildMap, live: ChildMap) -> list[Step]:
+    def _plan(
+        self,
+        owner: Object,
+        desired: ChildMap,
+        live: ChildMap,
+        missing: frozenset[GroupVersionKind] = frozenset(),
+    ) -> list[Step]:
         return plan_children(
             owner,
             desired,
@@ -318,6 +355,7 @@ class KindReconciler(Generic[T]):
             self._managed.owns,
             manager=self._operator,
             memory=self._memory,
+            missing=missing,
         )
 
     def _note_blocked(self, key: NamespacedName, steps: list[Step]) -> None:
@@ -354,6 +392,10 @@ class KindReconciler(Generic[T]):
 
     def _summarise(self, desired: ChildMap, children: Children, steps: list[Step]) -> Summary:
         readiness = children.readiness()
+        uninstalled = [str(step) for step in steps if step.action is Action.AWAIT_KIND]
+        if uninstalled:
+            rest = [] if readiness.is_ready else [readiness.message]
+            return Summary(Progress.FAILED, KIND_NOT_INSTALLED, "; ".join([*uninstalled, *rest]))
         waits = _find_waiting(steps)
         if len(children) < len(desired) or waits:
             waiting = "; ".join(map(str, waits or steps)) or "a child does not exist yet"
@@ -411,7 +453,17 @@ class KindReconciler(Generic[T]):
 
 def _find_waiting(steps: list[Step]) -> list[Step]:
     """Return the steps of a plan that are for a later reconcile."""
-    return [step for step in steps if step.action in (Action.HOLD, Action.WAIT)]
+    later = (Action.AWAIT_KIND, Action.HOLD, Action.WAIT)
+    return [step for step in steps if step.action in later]
+
+
+def _tell_of_missing(ctx: Context, owner: Object, summary: Summary) -> None:
+    """Record an Event when an object begins to lack a kind; its condition says so meanwhile."""
+    before = find_condition((owner.get("status") or {}).get("conditions") or (), READY)
+    if summary.reason != KIND_NOT_INSTALLED:
+        return
+    if before is None or before.get("reason") != KIND_NOT_INSTALLED:
+        ctx.recorder.event(owner, "Warning", summary.reason, summary.message, action="Reconcile")
 
 
 def _note_plan(ctx: Context, desired: ChildMap, steps: list[Step]) -> None:

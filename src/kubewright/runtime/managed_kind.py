@@ -145,6 +145,12 @@ class ManagedKind(msgspec.Struct, Generic[T]):
         return self.finalize is not None or self.ordered_deletion
 
     @property
+    def optional_children(self) -> list[Resource]:
+        """The kinds of children that the API server need not serve."""
+        kinds = self.owns.values()
+        return [kind.resource for kind in kinds if kind.on_missing != "block"]
+
+    @property
     def is_pure(self) -> bool:
         """Whether all that is done for an object follows from it and from what it owns."""
         return not (self.reconcile or self.reads or self.watches or self.sources)

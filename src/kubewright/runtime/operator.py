@@ -30,7 +30,7 @@ from kubewright.runtime.managed_kind import (
     T,
 )
 from kubewright.runtime.manager import Manager
-from kubewright.runtime.read import Readable
+from kubewright.runtime.read import Read, Readable
 from kubewright.runtime.readiness import Progress, compute_readiness
 from kubewright.runtime.thread_pool import THREADS, ThreadPool
 from kubewright.runtime.user_function import check_is_plain
@@ -335,6 +335,9 @@ class Operator:
         for resource in {**self._versions, **self._kinds}:
             # The class knows where it is served: no discovery is needed to write its objects.
             manager.client.mapper.add(resource)
+        for managed in self.kinds:
+            for child in managed.owns.values():
+                manager.client.mapper.add(child.resource)
         for controller in self.controllers():
             manager.add(controller)
 
@@ -434,7 +437,10 @@ class Operator:
                 *reconciler.watch_strangers(),
                 *(Watch(resource, wake) for resource in kept),
             ],
-            reads=managed.reads,
+            reads=[
+                *managed.reads,
+                *(Read(kind, optional=True) for kind in managed.optional_children),
+            ],
             changes=managed.filter_changes or is_any_change,
             sources=managed.sources,
             workers=self._workers,

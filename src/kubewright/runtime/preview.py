@@ -99,15 +99,19 @@ class _Stores:
 async def _read_stores(
     client: Client, managed: ManagedKind[Any], namespaces: Sequence[str] | None
 ) -> _Stores:
-    client.mapper.add(managed.resource)
     stores = {}
+    optional = managed.optional_children
     for resource in (managed.resource, *(kind.resource for kind in managed.owns.values())):
+        client.mapper.add(resource)
         scopes = list(namespaces or ()) if resource.namespaced else []
         store = Store(resource, scopes=scopes or [ALL_NAMESPACES])
         for scope in scopes or [ALL_NAMESPACES]:
             try:
                 page = await client.list_raw(resource, namespace=scope or None)
             except NotFound as error:
+                if resource in optional:
+                    store.note_unserved(scope=scope)
+                    continue
                 raise ConfigurationError(
                     f"the API server does not serve {resource}: install its definition first"
                 ) from error

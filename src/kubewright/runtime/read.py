@@ -28,6 +28,9 @@ class Read(msgspec.Struct, frozen=True):
         metadata_only: names, labels, owners and the like, no spec and no data.
         transform: a pure function that drops what is not needed, from objects as dicts; metadata
             that the store knows (`Entry.meta`) stays.
+        optional: the API server need not serve the kind, such as one of another project whose
+            definition comes later or never. The start does not wait for it, the store is empty
+            until then, and all objects are looked at when it comes or goes (`Store.is_served`).
     """
 
     resource: Resource
@@ -36,6 +39,7 @@ class Read(msgspec.Struct, frozen=True):
     namespace: str | None = None
     metadata_only: bool = False
     transform: Transform | None = None
+    optional: bool = False
 
     @property
     def is_selective(self) -> bool:
@@ -51,6 +55,7 @@ class Read(msgspec.Struct, frozen=True):
             fields=self.fields,
             metadata_only=self.metadata_only,
             transform=self.transform,
+            optional=self.optional,
         )
 
 
@@ -68,6 +73,10 @@ def resolve_reads(
     held = {resource: Read(resource) for resource in whole}
     for item in reads:
         read = Read(item) if isinstance(item, Resource) else item
+        if read == Read(read.resource, optional=True) and read.resource in whole:
+            # It says nothing of how the kind is held.
+            held[read.resource] = read
+            continue
         before = held.setdefault(read.resource, read)
         if before != read and not isinstance(item, Resource):
             raise ConfigurationError(

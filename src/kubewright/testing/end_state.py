@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -9,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from kubewright.api.errors import NotFound
 from kubewright.api.resource import Object, Resource
 from kubewright.client.client import Client
 from kubewright.runtime.child_kind import MANAGED_BY, OWNER
@@ -49,11 +51,15 @@ class EndState(msgspec.Struct, frozen=True):
 async def read_objects(
     client: Client, resources: Sequence[Resource], namespace: str
 ) -> list[Object]:
-    """Read all objects of some kinds: those of a namespace, and cluster-scoped ones."""
+    """Read all objects of some kinds: those of a namespace, and cluster-scoped ones.
+
+    A kind that is not served has none.
+    """
     found: list[Object] = []
     for resource in resources:
         where = namespace if resource.namespaced else None
-        found += await client.list(resource, namespace=where)
+        with contextlib.suppress(NotFound):
+            found += await client.list(resource, namespace=where)
     return found
 
 

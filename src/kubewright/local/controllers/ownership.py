@@ -14,6 +14,7 @@ import msgspec
 from kubewright.api.errors import Invalid, NotFound
 from kubewright.api.metadata import build_owner_reference, controller_of
 from kubewright.api.resource import NamespacedName, Object, Resource
+from kubewright.cache.entry import Entry
 from kubewright.cache.store import Store
 from kubewright.client.requests import PatchType
 from kubewright.local.controllers.label_selector import LabelSelector
@@ -28,10 +29,16 @@ class Ownership(msgspec.Struct):
     release: list[Object] = []
 
 
-def find_candidates(store: Store, owner: Object, selector: LabelSelector) -> list[Object]:
+def find_candidates(
+    store: Store,
+    owner: Object,
+    selector: LabelSelector,
+    *,
+    read: Callable[[Entry], Object] = Entry.object,
+) -> list[Object]:
     """Return the objects of the owner's namespace that it controls or may adopt.
 
-    Metadata decides, so that only what matters is decoded.
+    Metadata decides, so that only what matters is decoded, which `read` does.
     """
     metadata = owner["metadata"]
     found = []
@@ -39,7 +46,7 @@ def find_candidates(store: Store, owner: Object, selector: LabelSelector) -> lis
         controller = entry.meta.controller
         mine = controller is not None and controller.uid == metadata["uid"]
         if mine or (controller is None and selector.matches(entry.meta.labels)):
-            found.append(entry.object())
+            found.append(read(entry))
     return found
 
 

@@ -37,6 +37,7 @@ from kubewright.local.controllers.persistent_volume import (
     build_expander_controller,
     build_volume_protection_controller,
 )
+from kubewright.local.controllers.pod_views import PodViews
 from kubewright.local.controllers.replicaset import build_replicaset_controller
 from kubewright.local.controllers.resource_quota import build_resource_quota_controller
 from kubewright.local.controllers.scheduler import build_scheduler
@@ -58,11 +59,13 @@ class Options(msgspec.Struct, frozen=True):
         environment: What the manager that will run them lends.
         events: Writes what they tell people; must run in the same manager.
         root_ca: The cluster's CA certificates as PEM text, published to every namespace.
+        pods: What controllers that count pods keep of them, shared by all.
     """
 
     environment: Environment
     events: CoreEventBroadcaster
     root_ca: str = ""
+    pods: PodViews = msgspec.field(default_factory=PodViews)
 
 
 def _build_garbage_collector(options: Options) -> GarbageCollector:
@@ -90,7 +93,7 @@ CONTROLLERS: Mapping[str, Factory] = {
         options.events.recorder("deployment-controller")
     ),
     "replicaset": lambda options: build_replicaset_controller(
-        options.events.recorder("replicaset-controller")
+        options.events.recorder("replicaset-controller"), options.pods
     ),
     "statefulset": lambda options: build_statefulset_controller(
         options.events.recorder("statefulset-controller")
@@ -114,8 +117,8 @@ CONTROLLERS: Mapping[str, Factory] = {
         options.events.recorder("horizontal-pod-autoscaler")
     ),
     "resourcequota": lambda options: build_resource_quota_controller(options.environment.clock),
-    "endpointslice": lambda _: build_endpointslice_controller(),
-    "endpoints": lambda _: build_endpoints_controller(),
+    "endpointslice": lambda options: build_endpointslice_controller(options.pods),
+    "endpoints": lambda options: build_endpoints_controller(options.pods),
     "endpointslice-mirroring": lambda _: build_mirroring_controller(),
     "persistentvolume-binder": lambda options: build_binder_controllers(
         options.events.recorder("persistentvolume-controller")

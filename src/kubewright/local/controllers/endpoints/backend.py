@@ -21,6 +21,12 @@ HEADLESS = "service.kubernetes.io/headless"
 TRIGGER_TIME = "endpoints.kubernetes.io/last-change-trigger-time"
 
 _ZONE = "topology.kubernetes.io/zone"
+# The older way of asking for hints, which goes before the newer one.
+_TOPOLOGY_MODES = (
+    "service.kubernetes.io/topology-mode",
+    "service.kubernetes.io/topology-aware-hints",
+)
+_NEAR = {"PreferClose": "zone", "PreferSameZone": "zone", "PreferSameNode": "node"}
 
 
 class Port(msgspec.Struct, frozen=True):
@@ -52,6 +58,8 @@ class Backend(msgspec.Struct, frozen=True):
     hostname: str
     target: tuple[tuple[str, str], ...]
     ready_since: str
+    near: str = ""
+    """What traffic should stay near to: `zone`, `node` (which asks for the zone, too) or empty."""
 
     def to_endpoint(self) -> Object:
         """Build the endpoint of an EndpointSlice."""
@@ -64,8 +72,22 @@ class Backend(msgspec.Struct, frozen=True):
             },
             "targetRef": dict(self.target),
         }
-        optional = {"hostname": self.hostname, "nodeName": self.node, "zone": self.zone}
+        optional = {
+            "hostname": self.hostname,
+            "nodeName": self.node,
+            "zone": self.zone,
+            "hints": self._build_hints(),
+        }
         return {**endpoint, **{name: value for name, value in optional.items() if value}}
+
+    def _build_hints(self) -> Object:
+        """Say from where a ready endpoint should be used (KEP-4444, KEP-3015)."""
+        hints: Object = {}
+        if self.near and self.ready and self.zone:
+            hints["forZones"] = [{"name": self.zone}]
+        if self.near == "node" and self.ready and self.node:
+            hints["forNodes"] = [{"name": self.node}]
+        return hints
 
     def to_address(self) -> Object:
         """Build the address of an Endpoints object."""
@@ -88,7 +110,7 @@ def find_backends(
     service: Object,
     pods: Iterable[Object],
     family: str,
-    zones: Mapping[str, Mapping[str, str]] | None = None,
+    nodes: Mapping[str, Mapping[str, str]] | None = None,
 ) -> list[Backend]:
     """Return the backends of one address family, in order of their addresses.
 
@@ -96,14 +118,27 @@ def find_backends(
         service: The decoded Service.
         pods: The pods that its selector selects.
         family: `IPv4` or `IPv6`.
-        zones: The labels of nodes by name, to tell the zone.
+        nodes: The labels of nodes by name, to tell the zone. A pod whose node is not among them is
+            left out: it is about to be collected. None for no look at nodes.
     """
+    always = bool(service["spec"].get("publishNotReadyAddresses"))
+    near = _read_distribution(service)
     backends = []
     for pod in pods:
         address = _find_address(pod, family)
-        if address and not is_pod_finished(pod):
-            backends.append(_build_backend(service, pod, address, zones or {}))
+        if not address or is_pod_finished(pod):
+            continue
+        if nodes is None or always or pod["spec"].get("nodeName") in nodes:
+            backends.append(_build_backend(service, pod, address, nodes or {}, near))
     return sorted(backends, key=lambda backend: backend.address)
+
+
+def _read_distribution(service: Object) -> str:
+    annotations = service["metadata"].get("annotations") or {}
+    modes = {annotations.get(key, "").lower() for key in _TOPOLOGY_MODES}
+    if modes & {"auto"}:
+        return ""
+    return _NEAR.get(service["spec"].get("trafficDistribution") or "", "")
 
 
 def _find_address(pod: Object, family: str) -> str:
@@ -114,7 +149,11 @@ def _find_address(pod: Object, family: str) -> str:
 
 
 def _build_backend(
-    service: Object, pod: Object, address: str, zones: Mapping[str, Mapping[str, str]]
+    service: Object,
+    pod: Object,
+    address: str,
+    nodes: Mapping[str, Mapping[str, str]],
+    near: str,
 ) -> Backend:
     metadata, spec = pod["metadata"], pod["spec"]
     serving, terminating = is_pod_ready(pod), is_pod_terminating(pod)
@@ -128,7 +167,7 @@ def _build_backend(
         serving=serving,
         terminating=terminating,
         node=node,
-        zone=zones.get(node, {}).get(_ZONE, ""),
+        zone=nodes.get(node, {}).get(_ZONE, ""),
         hostname=(spec.get("hostname") or "") if named else "",
         target=(
             ("kind", "Pod"),
@@ -137,6 +176,7 @@ def _build_backend(
             ("uid", metadata["uid"]),
         ),
         ready_since=(ready_condition(pod) or {}).get("lastTransitionTime") or "",
+        near=near,
     )
 
 
@@ -152,7 +192,12 @@ def _find_ports(service: Object, pod: Object) -> Iterable[Port]:
 def _find_number(target: int | str, protocol: str, pod: Object) -> int | None:
     if isinstance(target, int):
         return target
-    for container in pod["spec"].get("containers") or ():
+    sidecars = [
+        container
+        for container in pod["spec"].get("initContainers") or ()
+        if container.get("restartPolicy") == "Always"
+    ]
+    for container in (*(pod["spec"].get("containers") or ()), *sidecars):
         for port in container.get("ports") or ():
             same = (port.get("protocol") or "TCP") == protocol
             if same and port.get("name") == target:

@@ -8,11 +8,10 @@ from kubewright.api import builtin
 from kubewright.api.errors import NamespaceTerminating, NotFound
 from kubewright.api.resource import NamespacedName, Object
 from kubewright.cache.cache import Cache
-from kubewright.cache.entry import Entry
+from kubewright.cache.entry import Change, ChangeType, Entry
 from kubewright.local.controllers.endpoints.backend import (
     ENDPOINT_SLICE,
     ENDPOINTS,
-    Backend,
     address_types,
     find_backends,
 )
@@ -30,81 +29,131 @@ from kubewright.local.controllers.endpoints.subsets import (
 )
 from kubewright.local.controllers.endpoints.subsets import build_endpoints, is_same_endpoints
 from kubewright.local.controllers.label_selector import LabelSelector
+from kubewright.local.controllers.pod_views import PodViews
 from kubewright.runtime.context import Context
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.result import Result
-from kubewright.runtime.watch import Watch, map_to_itself
+from kubewright.runtime.watch import Watch, labels_changed, map_to_itself
+
+_BY_NODE = "kubewright/endpoints/node"
 
 
-def build_endpointslice_controller() -> Controller:
+def build_endpointslice_controller(views: PodViews) -> Controller:
     """Build the controller that keeps the EndpointSlices of Services with selectors."""
-    services = _SelectingServices()
+    services = _Services(views)
+    reconciler = SliceReconciler(services)
     return Controller(
         "endpointslice-controller",
         builtin.SERVICE,
-        reconcile_slices,
+        reconciler.reconcile,
         owns=[ENDPOINT_SLICE],
-        watches=[Watch(builtin.POD, services.of_pod)],
-        reads=[builtin.NODE],
-        setup=services.set_up,
+        watches=[
+            Watch(builtin.POD, services.of_pod),
+            Watch(builtin.NODE, services.of_node, changes=labels_changed, is_start_known=True),
+        ],
+        setup=services.set_up_nodes,
     )
 
 
-def build_endpoints_controller() -> Controller:
+def build_endpoints_controller(views: PodViews) -> Controller:
     """Build the controller that keeps the Endpoints of Services with selectors."""
-    services = _SelectingServices()
+    services = _Services(views)
     return Controller(
         "endpoints-controller",
         builtin.SERVICE,
-        reconcile_endpoints,
+        EndpointsReconciler(services).reconcile,
         watches=[Watch(builtin.POD, services.of_pod), Watch(ENDPOINTS, map_to_itself)],
         setup=services.set_up,
     )
 
 
-class _SelectingServices:
-    """Finds the Services that select a pod."""
+def is_selecting(service: Object) -> bool:
+    """Tell whether a Service has endpoints by its selector; an ExternalName has none."""
+    spec = service["spec"]
+    return bool(spec.get("selector")) and spec.get("type") != "ExternalName"
+
+
+class _Services:
+    """Finds the Services that select a pod, and the pods that a Service selects."""
+
+    def __init__(self, views: PodViews) -> None:
+        self.views = views
+        self._selectors: dict[str, dict[NamespacedName, LabelSelector]] = {}
 
     def set_up(self, cache: Cache) -> None:
-        self._store = cache.store(builtin.SERVICE)
+        self.views.set_up(cache)
+        self._pods = cache.store(builtin.POD)
+        store = cache.store(builtin.SERVICE)
+        store.subscribe(self._on_service)
+        for entry in store.list():
+            self._on_service(Change(ChangeType.ADDED, entry))
+
+    def set_up_nodes(self, cache: Cache) -> None:
+        """Set up for who also asks which Services concern a node."""
+        self.set_up(cache)
+        self._pods.add_index(_BY_NODE, self._node_of)
+
+    def _node_of(self, pod: Entry) -> Iterable[str]:
+        name = self.views.of(pod)["spec"].get("nodeName")
+        return (name,) if name else ()
+
+    def _on_service(self, change: Change) -> None:
+        key = change.entry.key
+        known = self._selectors.setdefault(key.namespace, {})
+        known.pop(key, None)
+        if change.type is ChangeType.DELETED:
+            if not known:
+                del self._selectors[key.namespace]
+            return
+        service = change.entry.object()
+        if is_selecting(service):
+            known[key] = LabelSelector.of_labels(service["spec"]["selector"])
 
     def of_pod(self, pod: Entry) -> Iterable[NamespacedName]:
-        found = []
-        for entry in self._store.list(namespace=pod.meta.namespace):
-            selector = entry.object()["spec"].get("selector")
-            if selector and LabelSelector.of_labels(selector).matches(pod.meta.labels):
-                found.append(entry.key)
-        return found
+        """Return the Services that select a pod."""
+        selectors = self._selectors.get(pod.meta.namespace, {})
+        return [key for key, selector in selectors.items() if selector.matches(pod.meta.labels)]
+
+    def of_node(self, node: Entry) -> Iterable[NamespacedName]:
+        """Return the Services that select a pod on a node."""
+        pods = self._pods.by_index(_BY_NODE, node.meta.name)
+        return {key for pod in pods for key in self.of_pod(pod)}
+
+    def pods_of(self, service: Object) -> list[Object]:
+        """Return the pods that a Service selects."""
+        entries = self._pods.list(
+            namespace=service["metadata"]["namespace"], labels=service["spec"]["selector"]
+        )
+        return [self.views.of(entry) for entry in entries]
 
 
-async def reconcile_slices(key: NamespacedName, ctx: Context) -> Result | None:
-    """Bring the slices of one Service up to date; the garbage collector removes the last ones."""
-    service = ctx.get(builtin.SERVICE, key)
-    if service is None or not service["spec"].get("selector"):
+class SliceReconciler:
+    """Keeps the slices of Services."""
+
+    def __init__(self, services: _Services) -> None:
+        self._services = services
+
+    async def reconcile(self, key: NamespacedName, ctx: Context) -> Result | None:
+        """Bring the slices of one Service up to date; the garbage collector removes the last."""
+        service = ctx.get(builtin.SERVICE, key)
+        if service is None or not is_selecting(service):
+            return None
+        uid = service["metadata"]["uid"]
+        owned = [
+            obj
+            for obj in ctx.list(ENDPOINT_SLICE, owner=uid)
+            if (obj["metadata"].get("labels") or {}).get(MANAGED_BY) == CONTROLLER
+        ]
+        nodes = {e.meta.name: e.meta.labels or {} for e in ctx.store(builtin.NODE).list()}
+        pods = self._services.pods_of(service)
+        families = address_types(service)
+        for family in families:
+            existing = [obj for obj in owned if obj["addressType"] == family]
+            backends = find_backends(service, pods, family, nodes)
+            await _apply_plan(ctx, plan_slices(service, backends, existing, family))
+        stale = [obj for obj in owned if obj["addressType"] not in families]
+        await _apply_plan(ctx, SlicePlan(delete=stale))
         return None
-    uid = service["metadata"]["uid"]
-    owned = [
-        obj
-        for obj in ctx.list(ENDPOINT_SLICE, owner=uid)
-        if (obj["metadata"].get("labels") or {}).get(MANAGED_BY) == CONTROLLER
-    ]
-    families = address_types(service)
-    for family in families:
-        existing = [obj for obj in owned if obj["addressType"] == family]
-        plan = plan_slices(service, _find_backends(ctx, service, family), existing, family)
-        await _apply_plan(ctx, plan)
-    stale = [obj for obj in owned if obj["addressType"] not in families]
-    await _apply_plan(ctx, SlicePlan(delete=stale))
-    return None
-
-
-def _find_backends(ctx: Context, service: Object, family: str) -> list[Backend]:
-    namespace = service["metadata"]["namespace"]
-    pods = ctx.list(builtin.POD, namespace=namespace, labels=service["spec"]["selector"])
-    zones = {}
-    if builtin.NODE in ctx.stores:
-        zones = {e.meta.name: e.meta.labels or {} for e in ctx.store(builtin.NODE).list()}
-    return find_backends(service, pods, family, zones)
 
 
 async def _apply_plan(ctx: Context, plan: SlicePlan) -> None:
@@ -119,26 +168,33 @@ async def _apply_plan(ctx: Context, plan: SlicePlan) -> None:
         await _delete(ctx, obj)
 
 
-async def reconcile_endpoints(key: NamespacedName, ctx: Context) -> Result | None:
-    """Bring the Endpoints of one Service up to date, or delete them with it."""
-    service = ctx.get(builtin.SERVICE, key)
-    before = ctx.get(ENDPOINTS, key)
-    if service is None:
-        if before is not None and _is_managed(before):
-            await _delete(ctx, before)
+class EndpointsReconciler:
+    """Keeps the Endpoints of Services."""
+
+    def __init__(self, services: _Services) -> None:
+        self._services = services
+
+    async def reconcile(self, key: NamespacedName, ctx: Context) -> Result | None:
+        """Bring the Endpoints of one Service up to date, or delete them with it."""
+        service = ctx.get(builtin.SERVICE, key)
+        before = ctx.get(ENDPOINTS, key)
+        if service is None:
+            if before is not None and _is_managed(before):
+                await _delete(ctx, before)
+            return None
+        if not is_selecting(service):
+            return None
+        pods = self._services.pods_of(service)
+        backends = find_backends(service, pods, address_types(service)[0])
+        wanted = build_endpoints(service, backends, before)
+        try:
+            if before is None:
+                await ctx.create(wanted)
+            elif not is_same_endpoints(before, wanted):
+                await ctx.replace(wanted)
+        except NamespaceTerminating:
+            return None
         return None
-    if not service["spec"].get("selector"):
-        return None
-    backends = _find_backends(ctx, service, address_types(service)[0])
-    wanted = build_endpoints(service, backends, before)
-    try:
-        if before is None:
-            await ctx.create(wanted)
-        elif not is_same_endpoints(before, wanted):
-            await ctx.replace(wanted)
-    except NamespaceTerminating:
-        return None
-    return None
 
 
 def _is_managed(endpoints: Object) -> bool:

@@ -26,7 +26,12 @@ def build_endpoints(service: Object, backends: Sequence[Backend], before: Object
     An Endpoints object has room for 1000 addresses: ready ones come first, and an annotation says
     that there were more.
     """
-    shown = [b for b in backends if not b.terminating or b.ready]
+    has_ports = bool(service["spec"].get("ports"))
+    shown = [
+        backend
+        for backend in backends
+        if (not backend.terminating or backend.ready) and (backend.ports or not has_ports)
+    ]
     shown.sort(key=lambda backend: (not backend.ready, backend.address))
     annotations = {TRIGGER_TIME: build_trigger_time(service, shown)}
     if len(shown) > MAX_ADDRESSES:

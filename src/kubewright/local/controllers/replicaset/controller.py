@@ -15,6 +15,7 @@ from kubewright.api.errors import (
 )
 from kubewright.api.metadata import controller_of
 from kubewright.api.resource import NamespacedName, Object
+from kubewright.cache.cache import Cache
 from kubewright.local.controllers.core_event import with_recorder
 from kubewright.local.controllers.label_selector import LabelSelector
 from kubewright.local.controllers.ownership import (
@@ -22,6 +23,7 @@ from kubewright.local.controllers.ownership import (
     find_candidates,
     plan_ownership,
 )
+from kubewright.local.controllers.pod_views import PodViews
 from kubewright.local.controllers.replicaset.pod_names import PodNames
 from kubewright.local.controllers.replicaset.scale import (
     Scale,
@@ -43,7 +45,7 @@ from kubewright.runtime.watch import Watch
 NAME = "replicaset-controller"
 
 
-def build_replicaset_controller(recorder: EventRecorder) -> Controller:
+def build_replicaset_controller(recorder: EventRecorder, views: PodViews) -> Controller:
     """Build the controller that makes and deletes the pods of ReplicaSets.
 
     Guarantee: never more pods than wished for because of a repeated creation. Within a process,
@@ -51,7 +53,11 @@ def build_replicaset_controller(recorder: EventRecorder) -> Controller:
     that was lost, the names of `PodNames` make the API server refuse the repetition.
     """
     claimants = Claimants(builtin.REPLICA_SET)
-    reconciler = ReplicaSetReconciler()
+    reconciler = ReplicaSetReconciler(views)
+
+    def set_up(cache: Cache) -> None:
+        claimants.set_up(cache)
+        views.set_up(cache)
 
     return Controller(
         NAME,
@@ -59,14 +65,15 @@ def build_replicaset_controller(recorder: EventRecorder) -> Controller:
         with_recorder(reconciler.reconcile, recorder),
         owns=[builtin.POD],
         watches=[Watch(builtin.POD, claimants.of_orphan)],
-        setup=claimants.set_up,
+        setup=set_up,
     )
 
 
 class ReplicaSetReconciler:
     """Reconciles ReplicaSets; what it remembers only keeps pod names from being used again."""
 
-    def __init__(self) -> None:
+    def __init__(self, views: PodViews) -> None:
+        self._views = views
         self._used: dict[str, int] = {}
         self._uids: dict[NamespacedName, str] = {}
 
@@ -77,7 +84,9 @@ class ReplicaSetReconciler:
         if replica_set is None:
             return None
         selector = LabelSelector.of(replica_set["spec"].get("selector"))
-        candidates = find_candidates(ctx.store(builtin.POD), replica_set, selector)
+        candidates = find_candidates(
+            ctx.store(builtin.POD), replica_set, selector, read=self._views.of
+        )
         claim = plan_ownership(replica_set, selector, candidates)
         pods = await apply_ownership(ctx, replica_set, builtin.REPLICA_SET, builtin.POD, claim)
         failure, error = None, None
@@ -108,7 +117,9 @@ class ReplicaSetReconciler:
         """Create or delete pods; return the failure to report and the error to retry."""
         now = ctx.clock.now()
         # Siblings matter only for the choice whom to delete, and are many.
-        related = _related(ctx, replica_set) if len(pods) > wished_replicas(replica_set) else []
+        related = (
+            self._related(ctx, replica_set) if len(pods) > wished_replicas(replica_set) else []
+        )
         plan = plan_scale(replica_set, pods, related, now)
         if plan.create:
             error = await self._create(ctx, replica_set, pods, plan.create)
@@ -142,6 +153,16 @@ class ReplicaSetReconciler:
             if errors:
                 return None if isinstance(errors[0], NamespaceTerminating) else errors[0]
         return None
+
+    def _related(self, ctx: Context, replica_set: Object) -> list[Object]:
+        """Return the pods of all ReplicaSets that the owner of this one controls."""
+        owner = controller_of(replica_set)
+        store = ctx.store(builtin.REPLICA_SET)
+        uids = {replica_set["metadata"]["uid"]}
+        if owner is not None:
+            uids.update(entry.meta.uid for entry in store.owned_by(owner["uid"]))
+        pods = ctx.store(builtin.POD)
+        return [self._views.of(entry) for uid in uids for entry in pods.owned_by(uid)]
 
 
 async def _create_pod(
@@ -179,14 +200,3 @@ async def _delete_pod(ctx: Context, replica_set: Object, pod: Object) -> Kubewri
         return error
     ctx.recorder.event(replica_set, "Normal", "SuccessfulDelete", f"Deleted pod: {name}")
     return None
-
-
-def _related(ctx: Context, replica_set: Object) -> list[Object]:
-    """Return the pods of all ReplicaSets that the owner of this one controls."""
-    owner = controller_of(replica_set)
-    store = ctx.store(builtin.REPLICA_SET)
-    uids = {replica_set["metadata"]["uid"]}
-    if owner is not None:
-        uids.update(entry.meta.uid for entry in store.owned_by(owner["uid"]))
-    pods = ctx.store(builtin.POD)
-    return [entry.object() for uid in uids for entry in pods.owned_by(uid)]

@@ -11,7 +11,6 @@ from kubewright.api.conditions import find_condition
 from kubewright.api.metadata import build_owner_reference
 from kubewright.api.resource import Object
 from kubewright.api.time import format_time
-from kubewright.local.controllers.label_selector import LabelSelector
 from kubewright.local.controllers.pod import (
     available_in,
     is_pod_active,
@@ -103,12 +102,17 @@ def build_status(
     """
     active = [pod for pod in pods if is_pod_active(pod)]
     template = replica_set["spec"]["template"].get("metadata") or {}
-    labelled = LabelSelector.of_labels(template.get("labels") or {})
+    wanted = (template.get("labels") or {}).items()
+    ready = [pod for pod in active if is_pod_ready(pod)]
     seconds = int(replica_set["spec"].get("minReadySeconds") or 0)
     counts = {
-        "fullyLabeledReplicas": sum(labelled.matches(p["metadata"].get("labels")) for p in active),
-        "readyReplicas": sum(is_pod_ready(pod) for pod in active),
-        "availableReplicas": sum(is_pod_available(pod, seconds, now) for pod in active),
+        "fullyLabeledReplicas": sum(
+            wanted <= (pod["metadata"].get("labels") or {}).items() for pod in active
+        ),
+        "readyReplicas": len(ready),
+        "availableReplicas": sum(is_pod_available(pod, seconds, now) for pod in ready)
+        if seconds
+        else len(ready),
         "observedGeneration": int(replica_set["metadata"].get("generation") or 0),
     }
     status: Object = {"replicas": len(active)}
@@ -147,5 +151,7 @@ def next_availability(
 ) -> timedelta | None:
     """Return when the next ready pod becomes available by the passing of time alone."""
     seconds = int(replica_set["spec"].get("minReadySeconds") or 0)
+    if not seconds:
+        return None
     waits = [available_in(pod, seconds, now) for pod in pods if is_pod_active(pod)]
     return min((wait for wait in waits if wait), default=None)

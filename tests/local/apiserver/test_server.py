@@ -234,16 +234,3 @@ async def test_a_proxy_without_a_path_leads_to_its_root_and_needs_a_pod_on_a_nod
     assert "pod default/p has no node that can be reached" in unreachable.body["message"]
     assert (await call("GET", f"{namespace}/pods/nosuch/proxy/")).status == 404
     assert (await call("GET", f"{namespace}/pods/p:http:80:1/proxy/")).status == 404
-
-
-async def test_refuses_aggregated_apis(call: Caller) -> None:
-    spec = {
-        "group": "x.io",
-        "version": "v1",
-        "groupPriorityMinimum": 100,
-        "versionPriority": 100,
-        "service": {"namespace": "default", "name": "s"},
-    }
-    body = {"metadata": {"name": "v1.x.io"}, "spec": spec}
-    reply = await call("POST", "/apis/apiregistration.k8s.io/v1/apiservices", body)
-    assert reply.status == 501

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from kubewright.local.apiserver.admission import Plugin
-from kubewright.local.apiserver.aggregation import AggregationRefusal
 from kubewright.local.apiserver.backend import Backend
 from kubewright.local.apiserver.default_classes import DefaultClasses
 from kubewright.local.apiserver.limit_ranges import LimitRanger
@@ -36,7 +35,6 @@ def builtin_plugins(backend: Backend, caller: WebhookCaller) -> list[Plugin]:
         PolicyAdmission(backend),
         WebhookAdmission(backend, caller),
         ServiceAddresses(backend),
-        AggregationRefusal(),
         # The last: between its count and the write nothing else may run.
         QuotaAdmission(backend),
     ]

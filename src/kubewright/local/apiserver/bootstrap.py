@@ -10,6 +10,7 @@ from kubewright.api.resource import Object
 from kubewright.local.apiserver.authentication import ADMIN
 from kubewright.local.apiserver.exchange import Request, encode_json
 from kubewright.local.apiserver.server import APIServer
+from kubewright.local.apiserver.storage import decode_json
 
 NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 SERVICE_IP = "10.96.0.1"
@@ -50,6 +51,17 @@ async def ensure_roles(server: APIServer) -> None:
             await _create(server, f"/apis/{_RBAC}/v1/{plural}", obj)
 
 
+async def ensure_config_map(server: APIServer, config_map: Object) -> None:
+    """Create a ConfigMap, or bring one that is there up to date."""
+    namespace, name = (config_map["metadata"][key] for key in ("namespace", "name"))
+    path = f"/api/v1/namespaces/{namespace}/configmaps"
+    version = server.store.get(f"/registry/core/configmaps/{namespace}/{name}")
+    if version is None:
+        await _create(server, path, config_map)
+    elif decode_json(version.value or b"{}").get("data") != config_map["data"]:
+        await _send(server, "PUT", f"{path}/{name}", config_map)
+
+
 def _namespace(name: str) -> Object:
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
 
@@ -81,13 +93,17 @@ def _kubernetes_service() -> Object:
 
 
 async def _create(server: APIServer, path: str, obj: Object) -> None:
+    await _send(server, "POST", path, obj)
+
+
+async def _send(server: APIServer, method: str, path: str, obj: Object) -> None:
     request = Request(
-        "POST",
+        method,
         path,
         headers={"content-type": ["application/json"], "user-agent": [_USER_AGENT]},
         body=encode_json(obj),
     )
     answer = await server.handle(request, ADMIN)
     body = getattr(answer, "body", b"")
-    if answer.status not in (201, AlreadyExists.default_code):
+    if answer.status not in (200, 201, AlreadyExists.default_code):
         raise RuntimeError(f"{path}: {answer.status} {body.decode()}")

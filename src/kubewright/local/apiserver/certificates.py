@@ -87,7 +87,7 @@ def ensure_certificates(folder: Path, addresses: Sequence[str], now: datetime) -
             return certificates
     _create(folder, addresses, now, keep=complete)
     expires_at = (now + _YEARS / 2).timestamp()
-    _write(marker, f"{wanted}\n{expires_at:.0f}".encode())
+    write_private(marker, f"{wanted}\n{expires_at:.0f}".encode())
     return certificates
 
 
@@ -99,33 +99,44 @@ def _create(folder: Path, addresses: Sequence[str], now: datetime, *, keep: bool
 
     if not keep:
         key = ec.generate_private_key(ec.SECP256R1())
-        _write(folder / "ca.key", _pem(key))
-        _write(folder / "ca.crt", _public(_authority(key, now)))
+        write_private(folder / "ca.key", pem_of_key(key))
+        write_private(folder / "ca.crt", pem_of_certificate(build_authority(key, now)))
         signing = ec.generate_private_key(ec.SECP256R1())
-        _write(folder / "sa.key", _pem(signing))
+        write_private(folder / "sa.key", pem_of_key(signing))
         public = signing.public_key().public_bytes(
             serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
         )
-        _write(folder / "sa.pub", public)
-        _write(folder / "token", secrets.token_hex(24).encode())
+        write_private(folder / "sa.pub", public)
+        write_private(folder / "token", secrets.token_hex(24).encode())
     authority_key = serialization.load_pem_private_key((folder / "ca.key").read_bytes(), None)
     if not isinstance(authority_key, ec.EllipticCurvePrivateKey):
         raise TypeError(f"{folder / 'ca.key'} is no elliptic-curve key")
     authority = x509.load_pem_x509_certificate((folder / "ca.crt").read_bytes())
     key = ec.generate_private_key(ec.SECP256R1())
     serving = _serving(key, authority, authority_key, addresses, now)
-    _write(folder / "apiserver.key", _pem(key))
-    _write(folder / "apiserver.crt", _public(serving))
+    write_private(folder / "apiserver.key", pem_of_key(key))
+    write_private(folder / "apiserver.crt", pem_of_certificate(serving))
     key = ec.generate_private_key(ec.SECP256R1())
-    _write(folder / "kubelet-client.key", _pem(key))
-    _write(folder / "kubelet-client.crt", _public(_client(key, authority, authority_key, now)))
+    write_private(folder / "kubelet-client.key", pem_of_key(key))
+    client = build_client_certificate(
+        key,
+        authority,
+        authority_key,
+        now,
+        common_name="kube-apiserver-kubelet-client",
+        organization="system:masters",
+    )
+    write_private(folder / "kubelet-client.crt", pem_of_certificate(client))
 
 
-def _authority(key: EllipticCurvePrivateKey, now: datetime) -> x509.Certificate:
+def build_authority(
+    key: EllipticCurvePrivateKey, now: datetime, common_name: str = "kubewright-ca"
+) -> x509.Certificate:
+    """Build the certificate of an authority, signed by itself."""
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes
 
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "kubewright-ca")])
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, common_name)])
     usage = x509.KeyUsage(
         digital_signature=True,
         content_commitment=False,
@@ -171,21 +182,24 @@ def _serving(
     return builder.sign(authority_key, hashes.SHA256())
 
 
-def _client(
+def build_client_certificate(
     key: EllipticCurvePrivateKey,
     authority: x509.Certificate,
     authority_key: EllipticCurvePrivateKey,
     now: datetime,
+    *,
+    common_name: str,
+    organization: str = "",
 ) -> x509.Certificate:
+    """Build a certificate that an authority signs for a client of this name."""
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes
 
-    name = x509.Name(
-        [
-            x509.NameAttribute(x509.oid.NameOID.ORGANIZATION_NAME, "system:masters"),
-            x509.NameAttribute(x509.oid.NameOID.COMMON_NAME, "kube-apiserver-kubelet-client"),
-        ]
-    )
+    parts = [x509.NameAttribute(x509.oid.NameOID.COMMON_NAME, common_name)]
+    if organization:
+        named = x509.NameAttribute(x509.oid.NameOID.ORGANIZATION_NAME, organization)
+        parts.insert(0, named)
+    name = x509.Name(parts)
     builder = _builder(name, authority.subject, key, now)
     usage = x509.ExtendedKeyUsage([x509.oid.ExtendedKeyUsageOID.CLIENT_AUTH])
     builder = builder.add_extension(usage, critical=False)
@@ -210,7 +224,8 @@ def _builder(
     )
 
 
-def _pem(key: EllipticCurvePrivateKey) -> bytes:
+def pem_of_key(key: EllipticCurvePrivateKey) -> bytes:
+    """Write a private key as PEM."""
     from cryptography.hazmat.primitives import serialization
 
     return key.private_bytes(
@@ -220,13 +235,14 @@ def _pem(key: EllipticCurvePrivateKey) -> bytes:
     )
 
 
-def _public(certificate: x509.Certificate) -> bytes:
+def pem_of_certificate(certificate: x509.Certificate) -> bytes:
+    """Write a certificate as PEM."""
     from cryptography.hazmat.primitives import serialization
 
     return certificate.public_bytes(serialization.Encoding.PEM)
 
 
-def _write(path: Path, data: bytes) -> None:
+def write_private(path: Path, data: bytes) -> None:
     """Write a file that nobody else may read, whole or not at all."""
     fresh = path.with_name(path.name + ".new")
     descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)

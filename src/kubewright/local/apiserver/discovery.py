@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from kubewright.api.errors import NotAcceptable
 from kubewright.api.resource import Object
+from kubewright.local.apiserver.aggregation import Aggregator
 from kubewright.local.apiserver.builtin.discovery import (
     GroupVersion,
     group_versions,
@@ -23,12 +24,16 @@ _AGGREGATED = "application/json;g=apidiscovery.k8s.io;v={};as=APIGroupDiscoveryL
 
 
 class Discovery:
-    """Answers discovery from the registry; aggregated documents are built once per change."""
+    """Answers discovery from the registry, and of what aggregated API servers serve.
 
-    def __init__(self, registry: Registry) -> None:
+    Aggregated documents are built once per change.
+    """
+
+    def __init__(self, registry: Registry, aggregator: Aggregator) -> None:
         self._registry = registry
+        self._aggregator = aggregator
         self._builtin = {(gv.group, gv.version): gv for gv in group_versions()}
-        self._documents: dict[tuple[str, str], tuple[int, bytes, str]] = {}
+        self._documents: dict[tuple[str, str], tuple[tuple[int, int], bytes, str]] = {}
 
     def answer(self, request: Request, segments: Sequence[str], address: str) -> Response | None:
         """Answer `/api`, `/apis` and what is below them; None where nothing is served there."""
@@ -43,7 +48,7 @@ class Discovery:
         if root == "api":
             found = self._resources("", rest[0]) if len(rest) == 1 else None
         elif len(rest) == 1:
-            found = self._group(rest[0]) if rest[0] in self._registry.groups() else None
+            found = self._group(rest[0]) if rest[0] in self.groups() else None
         else:
             found = self._resources(rest[0], rest[1]) if len(rest) == 2 else None
         return None if found is None else represent(request, media, 200, encode_json(found))
@@ -56,7 +61,7 @@ class Discovery:
         }
 
     def _group_list(self) -> Object:
-        groups = [self._group_body(group) for group in self._registry.groups()]
+        groups = [self._group_body(group) for group in self.groups()]
         return {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}
 
     def _group(self, group: str) -> Object:
@@ -65,15 +70,21 @@ class Discovery:
     def _group_body(self, group: str) -> Object:
         versions = [
             {"groupVersion": f"{group}/{version}", "version": version}
-            for version in self._versions(group)
+            for version in self.versions(group)
         ]
         return {"name": group, "versions": versions, "preferredVersion": versions[0]}
 
-    def _versions(self, group: str) -> list[str]:
+    def groups(self) -> list[str]:
+        """Return the named groups, those of other API servers last."""
+        own = self._registry.groups()
+        return own + [group for group in self._aggregator.groups() if group and group not in own]
+
+    def versions(self, group: str) -> list[str]:
+        """Return the versions of a group, the preferred one first."""
         # Built-in versions keep their own order: autoscaling prefers v2, events v1.
         builtin = [version for name, version in self._builtin if name == group]
-        custom = [v for v in self._registry.group_versions(group) if v not in builtin]
-        return builtin + custom
+        others = [*self._registry.group_versions(group), *self._aggregator.versions(group)]
+        return builtin + [v for v in dict.fromkeys(others) if v not in builtin]
 
     def _resources(self, group: str, version: str) -> Object | None:
         builtin = self._builtin.get((group, version))
@@ -97,10 +108,11 @@ class Discovery:
     def _aggregated(self, request: Request, root: str, version: str) -> Response:
         key = (root, version)
         known = self._documents.get(key)
-        if known is None or known[0] != self._registry.generation:
+        generation = (self._registry.generation, self._aggregator.generation)
+        if known is None or known[0] != generation:
             body = encode_json(self._document(root, version))
             tag = f'"{hashlib.sha512(body).hexdigest().upper()}"'
-            known = self._documents[key] = (self._registry.generation, body, tag)
+            known = self._documents[key] = (generation, body, tag)
         _, body, tag = known
         headers = [("ETag", tag), ("Vary", "Accept")]
         if request.header("if-none-match") == tag:
@@ -108,11 +120,11 @@ class Discovery:
         return Response(200, body, _AGGREGATED.format(version), headers)
 
     def _document(self, root: str, version: str) -> Object:
-        groups = [""] if root == "api" else self._registry.groups()
+        groups = [""] if root == "api" else self.groups()
         items = [
             {
                 "metadata": {"name": group} if group else {},
-                "versions": [self._aggregated_version(group, v) for v in self._versions(group)],
+                "versions": [self._aggregated_version(group, v) for v in self.versions(group)],
             }
             for group in groups
         ]
@@ -129,7 +141,10 @@ class Discovery:
             body = builtin.aggregated()
         else:
             body = {"version": version, "resources": [], "freshness": "Current"}
-        body["resources"] += [_aggregated_entry(kind) for kind in self._custom(group, version)]
+        custom = self._custom(group, version)
+        if not custom and self._aggregator.find(group, version) is not None:
+            return self._aggregator.discovered(group, version)
+        body["resources"] += [_aggregated_entry(kind) for kind in custom]
         return body
 
 

@@ -11,6 +11,8 @@ from kubewright.api.errors import ServiceUnavailable
 from kubewright.local.apiserver.exchange import Request, StreamResponse
 
 if TYPE_CHECKING:
+    import ssl
+
     import aiohttp
 
 # What concerns one connection alone (RFC 9110, 7.6.1), what is computed anew, and whoever asks.
@@ -57,8 +59,14 @@ async def send_on(
     url: str,
     query: Iterable[tuple[str, str]],
     body: ProxiedBody,
+    *,
+    context: ssl.SSLContext | None = None,
+    server_name: str | None = None,
 ) -> StreamResponse:
     """Send a request and return whatever is answered, as it comes.
+
+    `context` says whom to trust, `server_name` whose certificate to expect; by default the
+    session's connector decides.
 
     Raises:
         ServiceUnavailable: nobody answers.
@@ -73,6 +81,8 @@ async def send_on(
             headers=list(body.headers),
             data=body.body or None,
             allow_redirects=False,
+            ssl=context if context is not None else True,
+            server_hostname=server_name,
         )
     except (aiohttp.ClientError, OSError) as error:
         raise ServiceUnavailable(f"error trying to reach service: {error}") from error

@@ -16,6 +16,8 @@ from msgspec.structs import replace
 from kubewright.api.errors import APIError, InternalError, KubewrightError
 from kubewright.local.apiserver.admission import Admission, Plugin
 from kubewright.local.apiserver.admission_plugins import builtin_plugins
+from kubewright.local.apiserver.aggregation import Aggregator
+from kubewright.local.apiserver.aggregation.proxy import AggregatedProxy
 from kubewright.local.apiserver.authentication import ADMIN, Authenticator, impersonated
 from kubewright.local.apiserver.authorization import (
     AuthenticatedMayAll,
@@ -60,6 +62,7 @@ from kubewright.local.store import VersionedStore
 
 if TYPE_CHECKING:
     from kubewright.local.apiserver import discovery, openapi
+    from kubewright.local.apiserver.front_proxy import FrontProxy
     from kubewright.local.apiserver.memory import MemoryTransport
     from kubewright.local.apiserver.rest import review, subresources
     from kubewright.local.apiserver.tokens import TokenIssuer
@@ -85,6 +88,7 @@ class APIServer:
         authorizer: decides who may; everybody known may all by default.
         issuer: signs and reads ServiceAccount tokens; without it there are none.
         nodes: reaches the nodes for logs.
+        front_proxy: how aggregated API servers know this one.
         plugins: admission plugins after those that are always there.
         now, monotonic, rng: time and randomness.
     """
@@ -97,6 +101,7 @@ class APIServer:
         authorizer: Authorizer | None = None,
         issuer: TokenIssuer | None = None,
         nodes: NodeProxy | None = None,
+        front_proxy: FrontProxy | None = None,
         plugins: Sequence[Plugin] = (),
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         monotonic: Callable[[], float] = time.monotonic,
@@ -105,6 +110,7 @@ class APIServer:
         self.registry = Registry(with_definition_rules(builtin_kinds()))
         self.backend = Backend(store, self.registry, now=now, monotonic=monotonic, rng=rng)
         self._nodes = nodes or HTTPNodeProxy()
+        self.aggregator = self._build_aggregator(front_proxy)
         self._proxy = ClusterProxy(self._nodes)
         self.webhooks = WebhookCaller(store, self._nodes, self.backend.random)
         always = builtin_plugins(self.backend, self.webhooks)
@@ -121,9 +127,19 @@ class APIServer:
             lambda: subresources.build_subresources(issuer, self._nodes, self._proxy)
         )
 
+    def _build_aggregator(self, front: FrontProxy | None) -> Aggregator:
+        proxy = AggregatedProxy(
+            self.store,
+            self._nodes,
+            self.backend.random,
+            certificate=front.certificate if front else None,
+            key=front.key if front else None,
+        )
+        return Aggregator(self.backend, proxy)
+
     @cached_property
     def _discovery(self) -> discovery.Discovery:
-        return discovery.Discovery(self.registry)
+        return discovery.Discovery(self.registry, self.aggregator)
 
     @cached_property
     def _openapi(self) -> openapi.OpenAPI:
@@ -174,10 +190,11 @@ class APIServer:
             request.user = acting
         self._authorize(request, _authorized_as(request, info))
         if not info.is_resource:
-            return self._answer_path(request)
+            found = await self._forward_path(request)
+            return found or self._answer_path(request)
         kind = self.registry.find(info.group, info.version, info.resource)
         if kind is None:
-            return self._answer_unknown(info)
+            return await self._answer_unknown(request, info)
         handler = find_handler(kind, info, request.method, self._subresources)
         if kind.deprecation_warning:
             request.warnings.append(kind.deprecation_warning)
@@ -214,10 +231,26 @@ class APIServer:
         if not self._authorizer.allows(request.user, info, request.path):
             raise forbidden(request.user, info, request.path)
 
-    def _answer_unknown(self, info: RequestInfo) -> Response:
+    async def _answer_unknown(self, request: Request, info: RequestInfo) -> Answer:
+        served = self.aggregator.find(info.group, info.version)
+        if served is not None:
+            is_stream = info.verb == Verb.WATCH or request.flag("follow")
+            return await self.aggregator.forward(served, request, is_stream=is_stream)
         if info.group and not self.registry.is_builtin_group(info.group):
             return page_not_found()
         raise missing_resource()
+
+    async def _forward_path(self, request: Request) -> Answer | None:
+        """Answer discovery, or the schemas, of a group version that another server serves."""
+        segments = request.path.strip("/").split("/")
+        if segments[:2] == ["openapi", "v3"]:
+            segments = segments[2:]
+        if len(segments) != 3 or segments[0] != "apis":
+            return None
+        served = self.aggregator.find(segments[1], segments[2])
+        if served is None or self.registry.of_version(served.group, served.version):
+            return None
+        return await self.aggregator.forward(served, request)
 
     def _answer_path(self, request: Request) -> Response:
         """Answer a path that names no resource: discovery, health, version, metrics."""
@@ -251,8 +284,8 @@ class APIServer:
         return len(segments) > 1 and self.registry.is_builtin_group(segments[1])
 
     def _paths(self) -> list[str]:
-        groups = self.registry.groups()
-        versions = [f"{group}/{v}" for group in groups for v in self.registry.group_versions(group)]
+        groups = self._discovery.groups()
+        versions = [f"{group}/{v}" for group in groups for v in self._discovery.versions(group)]
         paths = [f"/apis/{path}" for path in (*groups, *versions)]
         fixed = ["/.well-known/openid-configuration", "/api", "/api/v1", "/apis"]
         last = [
@@ -296,6 +329,7 @@ class APIServer:
         self.backend.hub.close()
         await self._proxy.close()
         await self._nodes.close()
+        await self.aggregator.close()
         await self.webhooks.close()
         self.store.close()
 

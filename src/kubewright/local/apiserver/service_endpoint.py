@@ -40,22 +40,39 @@ def find_endpoint(
     Raises:
         LookupError: there is no such Service, port or ready endpoint; the text says which.
     """
-    version = store.get(f"{key_prefix('', 'services')}{namespace}/{name}")
-    if version is None:
+    service = read_service(store, namespace, name)
+    if service is None:
         raise LookupError(f'service "{name}" not found')
-    port_name = _find_port(decode_json(version.value or b"{}"), port)
+    port_name = find_port_name(service, port)
     if port_name is None:
         shown = f'"{port}"' if isinstance(port, str) else str(port)
         raise LookupError(f'no service port {shown} found for service "{name}"')
-    prefix = f"{key_prefix('discovery.k8s.io', 'endpointslices')}{namespace}/"
-    slices = (decode_json(item.value) for item in store.scan(prefix))
-    ready = [endpoint for each in slices for endpoint in _ready(each, name, port_name)]
+    slices = list_slices(store, namespace, name)
+    ready = [endpoint for each in slices for endpoint in _ready(each, port_name)]
     if not ready:
         raise LookupError(f'no endpoints available for service "{name}"')
     return choose.choice(ready)
 
 
-def _find_port(service: Object, wanted: int | str) -> str | None:
+def read_service(store: VersionedStore, namespace: str, name: str) -> Object | None:
+    """Return a Service; None where there is none."""
+    version = store.get(f"{key_prefix('', 'services')}{namespace}/{name}")
+    return None if version is None else decode_json(version.value or b"{}")
+
+
+def list_slices(store: VersionedStore, namespace: str, name: str) -> list[Object]:
+    """Return the EndpointSlices of a Service."""
+    prefix = f"{key_prefix('discovery.k8s.io', 'endpointslices')}{namespace}/"
+    slices = [decode_json(item.value) for item in store.scan(prefix)]
+    return [each for each in slices if _service_of(each) == name]
+
+
+def _service_of(endpoint_slice: Object) -> str:
+    labels = endpoint_slice["metadata"].get("labels") or {}
+    return str(labels.get("kubernetes.io/service-name") or "")
+
+
+def find_port_name(service: Object, wanted: int | str) -> str | None:
     """Return the name of a Service's port; None where there is no such port."""
     ports = (service.get("spec") or {}).get("ports") or []
     if wanted == "" and len(ports) == 1:
@@ -67,10 +84,8 @@ def _find_port(service: Object, wanted: int | str) -> str | None:
     return None
 
 
-def _ready(endpoint_slice: Object, service: str, port_name: str) -> Iterator[ServiceEndpoint]:
+def _ready(endpoint_slice: Object, port_name: str) -> Iterator[ServiceEndpoint]:
     metadata = endpoint_slice["metadata"]
-    if (metadata.get("labels") or {}).get("kubernetes.io/service-name") != service:
-        return
     ports = endpoint_slice.get("ports") or ()
     port = next((p.get("port") for p in ports if (p.get("name") or "") == port_name), None)
     for endpoint in endpoint_slice.get("endpoints") or ():

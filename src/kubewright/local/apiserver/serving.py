@@ -12,11 +12,17 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from kubewright.local.apiserver.aggregation import serve_api_services
 from kubewright.local.apiserver.authentication import ADMIN, Authenticator
-from kubewright.local.apiserver.bootstrap import ensure_first_objects, ensure_roles
+from kubewright.local.apiserver.bootstrap import (
+    ensure_config_map,
+    ensure_first_objects,
+    ensure_roles,
+)
 from kubewright.local.apiserver.certificates import Certificates, ensure_certificates
 from kubewright.local.apiserver.crd.controller import serve_definitions
 from kubewright.local.apiserver.exchange import User
+from kubewright.local.apiserver.front_proxy import build_identity_map, ensure_front_proxy
 from kubewright.local.apiserver.kubeconfig import build_kubeconfig, write_kubeconfig
 from kubewright.local.apiserver.node_proxy import HTTPNodeProxy
 from kubewright.local.apiserver.rbac import RBACAuthorizer
@@ -116,10 +122,14 @@ async def serve(
         server = _build_server(store or _open_store(options), options, certificates, token)
         try:
             await ensure_first_objects(server)
+            if certificates is not None:
+                front = ensure_front_proxy(certificates.folder, datetime.now(UTC))
+                await ensure_config_map(server, build_identity_map(certificates.ca, front))
             if options.authorization == RBAC:
                 await ensure_roles(server)
             async with (
                 serve_definitions(server),
+                serve_api_services(server.backend, server.aggregator),
                 _listen(server, options, certificates) as listener,
             ):
                 server.ready = True
@@ -149,8 +159,10 @@ def _build_server(
     nodes = HTTPNodeProxy(
         certificates.path("kubelet-client.crt"), certificates.path("kubelet-client.key")
     )
+    front = ensure_front_proxy(certificates.folder, datetime.now(UTC))
     return APIServer(
         store,
+        front_proxy=front,
         authenticator=Authenticator({token: ADMIN}, issuer.verify),
         authorizer=authorizer,
         plugins=plugins,

@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+from kubewright.api.errors import Cause
 from kubewright.api.resource import Object
 from kubewright.local.apiserver.builtin.rules import Rules, Table
 from kubewright.local.apiserver.builtin.table import AGE, NONE, column, format_age, format_since
+from kubewright.local.apiserver.field_error import invalid, required
 
 _METADATA_TOO = (("metadata",), ("spec",))
 
@@ -23,6 +25,49 @@ def _api_service_cells(obj: Object, now: datetime) -> list[Any]:
     if reason and state != "True":
         state = f"{state} ({reason})"
     return [shown, state, format_age(obj, now)]
+
+
+def _validate_api_service(obj: Object) -> list[Cause]:
+    spec = obj.get("spec") or {}
+    group, version = spec.get("group") or "", spec.get("version") or ""
+    causes: list[Cause] = []
+    if obj["metadata"].get("name") != f"{version}.{group}":
+        detail = f'must be `spec.version+"."+spec.group`: "{version}.{group}"'
+        causes.append(invalid("metadata.name", obj["metadata"].get("name") or "", detail))
+    if not group and version != "v1":
+        detail = "only v1 may have an empty group and it better be legacy kube"
+        causes.append(required("spec.group", detail))
+    for key, most in (("groupPriorityMinimum", 20000), ("versionPriority", 1000)):
+        value = spec.get(key) or 0
+        if not 0 < value <= most:
+            causes.append(invalid(f"spec.{key}", value, f"must be positive and less than {most}"))
+    return causes + _validate_service(spec)
+
+
+def _validate_service(spec: Object) -> list[Cause]:
+    service, bundle = spec.get("service"), spec.get("caBundle") or ""
+    is_insecure = bool(spec.get("insecureSkipTLSVerify"))
+    causes: list[Cause] = []
+    if service is None:
+        if bundle:
+            size = f"{len(bundle) * 3 // 4 - bundle.count('=')} bytes"
+            detail = "local APIServices may not have a caBundle"
+            causes.append(invalid("spec.caBundle", size, detail))
+        if is_insecure:
+            detail = "local APIServices may not have insecureSkipTLSVerify"
+            causes.append(invalid("spec.insecureSkipTLSVerify", True, detail))
+        return causes
+    causes += [
+        required(f"spec.service.{key}") for key in ("namespace", "name") if not service.get(key)
+    ]
+    port = service.get("port", 443)
+    if not 1 <= port <= 65535:
+        detail = "port is not valid: must be between 1 and 65535, inclusive"
+        causes.append(invalid("spec.service.port", port, detail))
+    if is_insecure and bundle:
+        detail = "may not be true if caBundle is present"
+        causes.append(invalid("spec.insecureSkipTLSVerify", True, detail))
+    return causes
 
 
 def _flow_schema_cells(obj: Object, now: datetime) -> list[Any]:
@@ -72,6 +117,7 @@ def _taint_rule_cells(obj: Object, now: datetime) -> list[Any]:
 
 RULES: Mapping[str, Rules] = {
     "APIService": Rules(
+        validate=_validate_api_service,
         status_resets=_METADATA_TOO,
         table=Table((column("Service"), column("Available"), AGE), _api_service_cells),
     ),

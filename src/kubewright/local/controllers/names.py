@@ -21,6 +21,7 @@ NAMES = (
     "ttl-after-finished",
     "node-lifecycle",
     "taint-eviction",
+    "pod-garbage-collector",
     "disruption",
     "horizontal-pod-autoscaler",
     "resourcequota",

@@ -37,6 +37,7 @@ from kubewright.local.controllers.persistent_volume import (
     build_expander_controller,
     build_volume_protection_controller,
 )
+from kubewright.local.controllers.pod_gc import build_pod_collector
 from kubewright.local.controllers.pod_views import PodViews
 from kubewright.local.controllers.replicaset import build_replicaset_controller
 from kubewright.local.controllers.resource_quota import build_resource_quota_controller
@@ -106,10 +107,13 @@ CONTROLLERS: Mapping[str, Factory] = {
         options.events.recorder("cronjob-controller")
     ),
     "ttl-after-finished": lambda _: build_ttl_controller(),
-    "node-lifecycle": lambda _: build_node_lifecycle_controller(),
-    "taint-eviction": lambda options: build_taint_eviction_controller(
-        options.events.recorder("taint-eviction-controller")
+    "node-lifecycle": lambda options: build_node_lifecycle_controller(
+        options.events.recorder("node-controller"), options.pods
     ),
+    "taint-eviction": lambda options: build_taint_eviction_controller(
+        options.events.recorder("taint-eviction-controller"), options.pods
+    ),
+    "pod-garbage-collector": lambda options: build_pod_collector(options.pods),
     "disruption": lambda options: build_disruption_controllers(
         options.events.recorder("controllermanager")
     ),

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 from kubewright.api import builtin
 from kubewright.api.errors import Conflict, NotFound
 from kubewright.api.resource import NamespacedName, Object
 from kubewright.api.time import format_time, parse_time
-from kubewright.cache.cache import Cache
-from kubewright.cache.entry import Entry
+from kubewright.cache.entry import Change, ChangeType
 from kubewright.local.controllers.core_event import with_recorder
+from kubewright.local.controllers.node_lifecycle.pods_of_nodes import PodsOfNodes
 from kubewright.local.controllers.pod import (
     build_condition_patch,
     is_pod_finished,
     is_pod_terminating,
 )
+from kubewright.local.controllers.pod_views import PodViews
 from kubewright.local.controllers.scheduler.filters import covers
 from kubewright.runtime.context import Context
 from kubewright.runtime.controller import Controller
@@ -26,53 +26,65 @@ from kubewright.runtime.watch import Watch
 
 NAME = "taint-eviction-controller"
 
-_BY_NODE = "kubewright/node"
+_REASON = "TaintManagerEviction"
 
 
-def build_taint_eviction_controller(recorder: EventRecorder) -> Controller:
+def build_taint_eviction_controller(recorder: EventRecorder, views: PodViews) -> Controller:
     """Build the controller that evicts pods from tainted nodes."""
-    pods = _PodsOfNodes()
+    pods = PodsOfNodes("kubewright/eviction/node", views)
     return Controller(
         NAME,
         builtin.POD,
-        with_recorder(reconcile, recorder),
-        watches=[Watch(builtin.NODE, pods.on)],
+        with_recorder(_Reconciler().reconcile, recorder),
+        watches=[Watch(builtin.NODE, pods.keys_on, changes=_taints_changed)],
         setup=pods.set_up,
     )
 
 
-class _PodsOfNodes:
-    """Finds the pods on a node by an index."""
-
-    def set_up(self, cache: Cache) -> None:
-        self._store = cache.store(builtin.POD)
-        self._store.add_index(_BY_NODE, _node_name)
-
-    def on(self, node: Entry) -> Iterable[NamespacedName]:
-        return [entry.key for entry in self._store.by_index(_BY_NODE, node.meta.name)]
+def _taints_changed(change: Change) -> bool:
+    """Tell whether a node's taints changed: heartbeats do not matter."""
+    if change.old is None or change.type is ChangeType.DELETED:
+        return True
+    before, after = (e.object().get("spec") or {} for e in (change.old, change.entry))
+    return bool(before.get("taints") != after.get("taints"))
 
 
-def _node_name(entry: Entry) -> Iterable[str]:
-    name = entry.object()["spec"].get("nodeName")
-    return (name,) if name else ()
+class _Reconciler:
+    """Evicts pods; it remembers whose time runs, to tell when it does so no more."""
 
+    def __init__(self) -> None:
+        self._running_out: set[NamespacedName] = set()
 
-async def reconcile(key: NamespacedName, ctx: Context) -> Result | None:
-    """Evict one pod when its time on a tainted node is over."""
-    pod = ctx.get(builtin.POD, key)
-    if pod is None or is_pod_terminating(pod) or is_pod_finished(pod):
+    async def reconcile(self, key: NamespacedName, ctx: Context) -> Result | None:
+        """Evict one pod when its time on a tainted node is over."""
+        pod = ctx.get(builtin.POD, key)
+        wait = None if pod is None else _remaining(ctx, pod)
+        if pod is None or wait is None:
+            if key in self._running_out:
+                self._running_out.discard(key)
+                note = f"Cancelling deletion of Pod {key}"
+                ctx.recorder.event(_reference(key), "Normal", _REASON, note)
+            return None
+        if wait > timedelta():
+            self._running_out.add(key)
+            return Result(after=wait)
+        self._running_out.discard(key)
+        await _evict(ctx, pod)
         return None
+
+
+def _remaining(ctx: Context, pod: Object) -> timedelta | None:
     name = pod["spec"].get("nodeName")
-    node = ctx.get(builtin.NODE, NamespacedName("", name)) if name else None
-    if node is None:
+    if not name or is_pod_terminating(pod) or is_pod_finished(pod):
         return None
-    wait = plan_eviction(pod, node, ctx.clock.now())
-    if wait is None:
-        return None
-    if wait > timedelta():
-        return Result(after=wait)
-    await _evict(ctx, pod)
-    return None
+    node = ctx.get(builtin.NODE, NamespacedName("", name))
+    return None if node is None else plan_eviction(pod, node, ctx.clock.now())
+
+
+def _reference(key: NamespacedName) -> Object:
+    """Name a pod as events of evictions do: without its UID."""
+    metadata = {"name": key.name, "namespace": key.namespace}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata}
 
 
 def plan_eviction(pod: Object, node: Object, now: datetime) -> timedelta | None:
@@ -108,7 +120,7 @@ async def _evict(ctx: Context, pod: Object) -> None:
     if generation := pod["metadata"].get("generation"):
         condition["observedGeneration"] = generation
     note = f"Marking for deletion Pod {key}"
-    ctx.recorder.event(pod, "Normal", "TaintManagerEviction", note)
+    ctx.recorder.event(_reference(key), "Normal", _REASON, note)
     try:
         await ctx.patch(
             builtin.POD, key, build_condition_patch(pod, condition), subresource="status"

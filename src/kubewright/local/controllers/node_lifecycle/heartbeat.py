@@ -9,6 +9,9 @@ from kubewright.api.resource import Object
 GRACE_PERIOD = timedelta(seconds=50)
 """How long a node may be silent (kube-controller-manager's --node-monitor-grace-period)."""
 
+STARTUP_GRACE_PERIOD = timedelta(seconds=60)
+"""The same for a node that never said whether it is ready (--node-startup-grace-period)."""
+
 _REPORTED = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")
 
 
@@ -36,6 +39,13 @@ class Heartbeats:
         """Forget all nodes but these."""
         for uid in self._seen.keys() - uids:
             del self._seen[uid]
+
+
+def patience(node: Object) -> timedelta:
+    """Return how long a node may be silent."""
+    conditions = (node.get("status") or {}).get("conditions") or ()
+    has_reported = any(condition["type"] == "Ready" for condition in conditions)
+    return GRACE_PERIOD if has_reported else STARTUP_GRACE_PERIOD
 
 
 def _read_beat(node: Object, lease: Object | None) -> str:

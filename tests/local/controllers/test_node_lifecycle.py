@@ -108,7 +108,7 @@ async def test_an_eviction_that_is_called_off_is_told(
     node = f"node-{namespace}"
     pod: Object = {"apiVersion": "v1", "kind": "Pod"}
     pod["metadata"] = {"name": "p", "namespace": namespace}
-    toleration = {"key": "k", "operator": "Exists", "effect": "NoExecute"}
+    toleration: Object = {"key": "k", "operator": "Exists", "effect": "NoExecute"}
     toleration = {**toleration, "tolerationSeconds": 600}
     containers = [{"name": "c", "image": "i"}]
     pod["spec"] = {"nodeName": node, "containers": containers, "tolerations": [toleration]}

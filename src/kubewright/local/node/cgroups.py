@@ -79,12 +79,16 @@ class CgroupTree:
         Raises:
             OSError: the kernel does not allow it.
         """
-        folders = {hierarchy: folder / name for hierarchy, folder in self._folders.items()}
-        for folder in folders.values():
-            folder.mkdir(exist_ok=True)
-        group = ContainerGroup(folders, is_unified=self._is_unified)
+        for folder in self._folders.values():
+            (folder / name).mkdir(exist_ok=True)
+        group = self.find(name)
         group.limit(resources)
         return group
+
+    def find(self, name: str) -> ContainerGroup:
+        """Return the group of a container that was made before."""
+        folders = {hierarchy: folder / name for hierarchy, folder in self._folders.items()}
+        return ContainerGroup(folders, is_unified=self._is_unified)
 
     def remove(self) -> None:
         """Remove all groups of the node."""
@@ -97,14 +101,16 @@ def group_name(folder: Path) -> str:
     return "kubewright-" + hashlib.sha256(os.fsencode(folder)).hexdigest()[:12]
 
 
-def open_tree(folder: Path, *, root: Path = Path("/sys/fs/cgroup")) -> CgroupTree | None:
+def open_tree(
+    folder: Path, *, root: Path = Path("/sys/fs/cgroup"), is_taken_over: bool = False
+) -> CgroupTree | None:
     """Make the groups of the node that keeps its files in `folder`; None where it may not.
 
-    What an earlier run of the node left is removed.
+    What an earlier run of the node left is removed, unless its containers are taken over.
     """
     name, own = group_name(folder), read_own_groups(Path("/proc/self/cgroup"))
     if (root / "cgroup.controllers").exists():
-        unified = _open_unified(root, own.get("", "/"), name)
+        unified = _open_unified(root, own.get("", "/"), name, is_taken_over)
         if unified is None:
             return None
         return CgroupTree(dict.fromkeys(HIERARCHIES, unified), is_unified=True)
@@ -114,7 +120,7 @@ def open_tree(folder: Path, *, root: Path = Path("/sys/fs/cgroup")) -> CgroupTre
         if not (mount / "cgroup.procs").exists():
             continue
         for parent in _ancestors(mount, own.get(hierarchy, "/"))[:1]:
-            if made := _make(parent / name):
+            if made := _make(parent / name, is_taken_over):
                 folders[hierarchy] = made
     if "memory" not in folders:
         for made in folders.values():
@@ -132,10 +138,10 @@ def read_own_groups(file: Path) -> dict[str, str]:
     return groups
 
 
-def _open_unified(root: Path, own: str, name: str) -> Path | None:
+def _open_unified(root: Path, own: str, name: str, is_taken_over: bool) -> Path | None:
     """Make a group that may have children with limits; a group with processes may not."""
     for parent in _ancestors(root, own):
-        folder = _make(parent / name)
+        folder = _make(parent / name, is_taken_over)
         if folder is None:
             continue
         try:
@@ -147,7 +153,8 @@ def _open_unified(root: Path, own: str, name: str) -> Path | None:
                 return folder
         except OSError:
             pass
-        remove_group(folder)
+        if not is_taken_over:
+            remove_group(folder)
     return None
 
 
@@ -166,9 +173,10 @@ def _ancestors(mount: Path, own: str) -> Sequence[Path]:
     return [path, *(parent for parent in path.parents if parent.is_relative_to(mount))]
 
 
-def _make(folder: Path) -> Path | None:
+def _make(folder: Path, is_taken_over: bool) -> Path | None:
     try:
-        remove_group(folder)
+        if not is_taken_over:
+            remove_group(folder)
         folder.mkdir(exist_ok=True)
     except OSError:
         return None

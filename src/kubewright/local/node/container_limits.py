@@ -30,9 +30,18 @@ class ContainerLimits:
         """Tell whether the kernel enforces them."""
         return self._tree is not None
 
-    async def start(self, folder: Path) -> None:
-        """Make the groups of the node with this folder, where the kernel allows it."""
-        self._tree = await asyncio.to_thread(open_tree, folder)
+    async def start(self, folder: Path, *, is_taken_over: bool = False) -> None:
+        """Make the groups of the node with this folder, where the kernel allows it.
+
+        Those of a node that is taken over stay as they are, with what runs in them.
+        """
+        self._tree = await asyncio.to_thread(open_tree, folder, is_taken_over=is_taken_over)
+
+    async def adopt(self, process: Process, container: RunningContainer) -> None:
+        """Go on holding a container that an earlier agent has started."""
+        if self._tree is not None:
+            self._groups[container.id] = await asyncio.to_thread(self._tree.find, container.id)
+        self.watch(process, container)
 
     async def stop(self) -> None:
         """Remove the groups of the node. Its containers must have ended."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+from collections.abc import Sequence
 from typing import Protocol
 
 from kubewright.local.node.container_command import connect_writer, set_terminal_size
@@ -145,13 +146,20 @@ class ContainerStreams:
     With `tty` all three are one terminal. Without `stdin` the process reads nothing.
     """
 
-    def __init__(self, *, stdin: bool, stdin_once: bool, tty: bool) -> None:
+    def __init__(
+        self, *, stdin: bool, stdin_once: bool, tty: bool, taken: Sequence[int] = ()
+    ) -> None:
+        """Make the streams of a new container; or take over those of a running one (`kept`)."""
         self._stdin_once = stdin_once
         self._attached: set[Attachment] = set()
         self._is_over = False
         self._terminal: int | None = None
         self._input: int | None = None
         self._writer: asyncio.WriteTransport | None = None
+        self._child: tuple[int, ...] = ()
+        if taken:
+            self._take(taken, stdin=stdin, tty=tty)
+            return
         if tty:
             self._terminal, theirs = os.openpty()
             self._outputs = {"stdout": os.dup(self._terminal)}
@@ -163,10 +171,32 @@ class ContainerStreams:
         self._outputs = {"stdout": stdout[0], "stderr": stderr[0]}
         self._child = (source, stdout[1], stderr[1])
 
+    def _take(self, taken: Sequence[int], *, stdin: bool, tty: bool) -> None:
+        if tty:
+            self._terminal = taken[0]
+            self._outputs = {"stdout": os.dup(self._terminal)}
+            self._input = os.dup(self._terminal) if stdin else None
+            return
+        stdout, stderr, *rest = taken
+        self._outputs = {"stdout": stdout, "stderr": stderr}
+        self._input = rest[0] if rest else None
+
+    @property
+    def kept(self) -> list[int]:
+        """The descriptors by which another agent can go on where this one ends.
+
+        Not the stdin that ends with its first client: a copy elsewhere would keep it open.
+        """
+        if self._terminal is not None:
+            return [self._terminal]
+        inputs = [] if self._input is None or self._stdin_once else [self._input]
+        return [*self._outputs.values(), *inputs]
+
     @property
     def child(self) -> tuple[int, int, int]:
         """The descriptors that the container's process is to have as stdin, stdout and stderr."""
-        return self._child
+        stdin, stdout, stderr = self._child
+        return stdin, stdout, stderr
 
     def release_child(self) -> None:
         """Close the process's ends, of which it has copies."""

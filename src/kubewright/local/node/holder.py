@@ -1,7 +1,8 @@
 """The process that holds a node's network: run as a script, first process of its namespaces.
 
 It is started by `network.PodNetwork` inside fresh network, mount and pid namespaces (and a user
-namespace, for an ordinary user) and answers one request at a time on the socket it was given:
+namespace, for an ordinary user). It is the parent of all containers, keeps what must outlive the
+agent, and answers one request at a time on the socket it was given:
 
     bridge CIDR GATEWAY            make the bridge that the pods hang on
     uplink INTERFACE ADDRESS       use an interface that was moved here as the way to the host
@@ -12,24 +13,39 @@ namespace, for an ordinary user) and answers one request at a time on the socket
     route CIDR                     let an address range lead out of this network's own sockets
     tmpfs PATH OPTIONS             mount a tmpfs that only this mount namespace and its heirs see
 
-The words of a request are separated by NUL. Answers are `ok` with descriptors (SCM_RIGHTS), or
-`error TEXT`. Everything that runs in the pods lives in this process's pid namespace: when its
-socket closes, because the agent is gone in whatever way, it ends and the kernel takes all
-processes, interfaces and mounts with it.
+    launch PYTHON SCRIPT           start the launcher (`launcher.py create`) on the descriptors sent
+    status PID                     tell how a process ended that this one is the parent of
+    store KEY / fetch KEY / drop KEY    keep descriptors that were sent, give them back, close them
+    describe                       tell the network that `bridge` made; "" before
+    others PID...                  kill the containers that are not among these
+
+The words of a request are separated by NUL; `others` has them separated by spaces. Answers are `ok`
+with a text and descriptors (SCM_RIGHTS), or `error TEXT`. Everything that runs in the pods lives in
+this process's pid namespace: when it ends, the kernel takes all processes, interfaces and mounts
+with it. It ends when its agent says so, or is gone and no other one connects in time to take the
+pods over; and when the lifeline closes, which whoever started the node holds open.
+
+    holder.py CHANNEL [LISTENER LIFELINE SECONDS]    LIFELINE is -1 where there is none
 
 The script imports no package and few modules: it stays for the life of the node.
 """
 
 import contextlib
 import ctypes
+import fcntl
 import os
+import resource
 import select
+import signal
 import socket
 import sys
+import time
 
 CLONE_NEWUTS, CLONE_NEWIPC, CLONE_NEWNET = 0x04000000, 0x08000000, 0x40000000
 BRIDGE = "pods"
-REAP_SECONDS = 5.0
+MAX_REQUEST = 1 << 16
+MAX_SENT, FIRST_FREE = 16, 64
+MAX_STATUSES = 4096
 NETLINK_NETFILTER = 12
 SOCKETS = {
     "tcp": (socket.AF_INET, socket.SOCK_STREAM, 0),
@@ -173,19 +189,116 @@ def mount_memory(path: str, options: str) -> None:
         raise RequestError(f"mount tmpfs at {path}: {os.strerror(ctypes.get_errno())}")
 
 
-def answer(words: list[str]) -> list[int]:
-    """Fulfil one request and return the descriptors that go with the answer."""
+def launch(python: str, script: str, sent: list[int]) -> None:
+    """Start the launcher: it gets the descriptors from 0 on, first the standard streams."""
+    # Moved out of the way first, so that none is overwritten before it is copied to its place.
+    moved = [fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, FIRST_FREE) for descriptor in sent]
+    try:
+        actions = [(os.POSIX_SPAWN_DUP2, source, target) for target, source in enumerate(moved)]
+        argv = [python, "-I", "-S", "-E", script, "create", "3"]
+        os.posix_spawn(python, argv, os.environ, file_actions=actions)
+    finally:
+        for descriptor in moved:
+            os.close(descriptor)
+
+
+class Keeper:
+    """What outlives an agent: descriptors, how processes ended, and what the network is."""
+
+    def __init__(self) -> None:
+        self.network = ""
+        self._stored: dict[str, list[int]] = {}
+        self._statuses: dict[int, int] = {}
+
+    def store(self, key: str, sent: list[int]) -> None:
+        """Keep copies of descriptors."""
+        self.drop(key)
+        self._stored[key] = [os.dup(descriptor) for descriptor in sent]
+
+    def fetch(self, key: str) -> list[int]:
+        """Return copies of what is kept."""
+        return [os.dup(descriptor) for descriptor in self._stored.get(key, ())]
+
+    def drop(self, key: str) -> None:
+        """Close what is kept."""
+        for descriptor in self._stored.pop(key, ()):
+            os.close(descriptor)
+
+    def wire(self, cidr: str) -> list[int]:
+        """Make the way to other nodes, or return the one that an earlier agent asked for."""
+        if "wire" not in self._stored:
+            made = [make_wire(cidr)]
+            self.store("wire", made)
+            return made
+        return self.fetch("wire")
+
+    def reap(self) -> None:
+        """Collect the children that have ended, also those whose parent ended before them."""
+        with contextlib.suppress(ChildProcessError):
+            while True:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+                if not pid:
+                    return
+                self._statuses.pop(pid, None)
+                self._statuses[pid] = status
+                if len(self._statuses) > MAX_STATUSES:
+                    del self._statuses[next(iter(self._statuses))]
+
+    def status(self, pid: int) -> str:
+        """Return how a process ended, once."""
+        self.reap()
+        if pid not in self._statuses:
+            raise RequestError(f"process {pid} has not ended, or is unknown")
+        return str(os.waitstatus_to_exitcode(self._statuses.pop(pid)))
+
+
+def kill_others(known: set[int]) -> None:
+    """Kill the first processes of containers that are not known: an agent died as they started."""
+    for name in os.listdir("/proc"):
+        if not name.isdigit() or int(name) in known:
+            continue
+        with contextlib.suppress(OSError), open(f"/proc/{name}/status") as file:
+            fields = dict(line.rstrip("\n").split(":", 1) for line in file)
+            if fields["NSpid"].split()[1:] == ["1"] and fields["PPid"].strip() == "1":
+                os.kill(int(name), signal.SIGKILL)
+
+
+def answer(keeper: Keeper, words: list[str], sent: list[int]) -> tuple[str, list[int]]:
+    """Fulfil one request; return the text and the descriptors of the answer."""
     match words:
+        case ["launch", python, script]:
+            launch(python, script, sent)
+        case ["status", pid]:
+            return keeper.status(int(pid)), []
+        case ["store", key]:
+            keeper.store(key, sent)
+        case ["fetch", key]:
+            return "", keeper.fetch(key)
+        case ["drop", key]:
+            keeper.drop(key)
+        case ["describe"]:
+            return keeper.network, []
+        case ["others", known]:
+            kill_others(set(map(int, known.split())))
+        case ["wire", cidr]:
+            return "", keeper.wire(cidr)
         case ["bridge", cidr, gateway]:
             make_bridge(cidr, gateway)
+            keeper.network = cidr
+        case _:
+            return "", change_network(words)
+    return "", []
+
+
+def change_network(words: list[str]) -> list[int]:
+    """Fulfil a request about the network; return the descriptors of the answer."""
+    match words:
         case ["uplink", interface, address]:
             run_ip(f"link set {interface} up\nroute add {address} dev {interface}\n")
         case ["address", address]:
             run_ip(f"addr replace {address}/32 dev lo\n")
         case ["route", cidr]:
             run_ip(f"route replace {cidr} dev {BRIDGE}\n")
-        case ["wire", cidr]:
-            return [make_wire(cidr)]
         case ["sandbox", hostname, port, address, gateway]:
             return make_sandbox(hostname, port, address, gateway)
         case ["tmpfs", path, options]:
@@ -197,40 +310,99 @@ def answer(words: list[str]) -> list[int]:
     return []
 
 
-def serve(channel: socket.socket) -> None:
-    """Answer requests until the agent's end closes."""
-    while True:
-        ready, _, _ = select.select([channel], [], [], REAP_SECONDS)
-        if ready:
-            request = channel.recv(4096)
-            if not request:
+class Server:
+    """Answers agents, one after the other, until there is to be none."""
+
+    def __init__(self, channel: socket.socket, listener: int, lifeline: int, patience: float):
+        self._keeper = Keeper()
+        self._channel: socket.socket | None = channel
+        self._listener = socket.socket(fileno=listener) if listener >= 0 else None
+        self._lifeline = lifeline
+        self._patience = patience
+        self._alone_since = 0.0
+        self._waker, woken = os.pipe()
+        for descriptor in (self._waker, woken):
+            os.set_blocking(descriptor, False)
+        signal.set_wakeup_fd(woken, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda number, frame: None)
+
+    def serve(self) -> None:
+        """Answer requests; return when the network is to end."""
+        while not self._is_over():
+            sources: list[socket.socket | int] = [self._waker]
+            sources += [self._channel] if self._channel else []
+            sources += [self._listener] if self._listener else []
+            sources += [self._lifeline] if self._lifeline >= 0 else []
+            timeout = None if self._channel else self._patience
+            ready, _, _ = select.select(sources, [], [], timeout)
+            if self._lifeline in ready:
                 return
-            number, *words = request.decode().split("\0")
-            _answer_on(channel, number, words)
-        _reap()
+            if self._waker in ready:
+                os.read(self._waker, MAX_REQUEST)
+                self._keeper.reap()
+            if self._channel in ready:
+                self._take_request(self._channel)
+            if self._listener is not None and self._listener in ready:
+                self._greet(self._listener.accept()[0])
+
+    def _is_over(self) -> bool:
+        if self._channel is not None:
+            return False
+        return self._listener is None or time.monotonic() - self._alone_since >= self._patience
+
+    def _greet(self, channel: socket.socket) -> None:
+        if self._channel is not None:
+            self._channel.close()
+        self._channel = channel
+        with contextlib.suppress(OSError):
+            channel.send(b"hello")
+
+    def _take_request(self, channel: socket.socket) -> None:
+        try:
+            flags = socket.MSG_CMSG_CLOEXEC
+            request, sent, _, _ = socket.recv_fds(channel, MAX_REQUEST, MAX_SENT, flags)
+        except OSError:
+            request, sent = b"", []
+        if not request:
+            channel.close()
+            self._channel, self._alone_since = None, time.monotonic()
+            return
+        number, *words = request.decode().split("\0")
+        try:
+            self._answer(channel, number, words, sent)
+        finally:
+            for descriptor in sent:
+                os.close(descriptor)
+
+    def _answer(
+        self, channel: socket.socket, number: str, words: list[str], sent: list[int]
+    ) -> None:
+        try:
+            text, descriptors = answer(self._keeper, words, sent)
+        except (OSError, RequestError, ValueError) as error:
+            with contextlib.suppress(OSError):
+                channel.send(f"{number} error {error}".encode())
+            return
+        with contextlib.suppress(OSError):
+            socket.send_fds(channel, [f"{number} ok {text}".rstrip().encode()], descriptors)
+        for descriptor in descriptors:
+            os.close(descriptor)
 
 
-def _answer_on(channel: socket.socket, number: str, words: list[str]) -> None:
-    try:
-        descriptors = answer(words)
-    except (OSError, RequestError) as error:
-        channel.send(f"{number} error {error}".encode())
-        return
-    socket.send_fds(channel, [f"{number} ok".encode()], descriptors)
-    for descriptor in descriptors:
-        os.close(descriptor)
-
-
-def _reap() -> None:
-    """Collect processes whose parent ended before them: they are this first process's children."""
-    with contextlib.suppress(ChildProcessError):
-        while os.waitpid(-1, os.WNOHANG)[0]:
-            pass
+def main() -> None:
+    """Serve the agent that started this process, and those that come after it."""
+    channel, *rest = map(int, sys.argv[1:])
+    listener, lifeline, patience = rest or (-1, -1, 0)
+    for descriptor in (channel, listener, lifeline):
+        if descriptor >= 0:
+            os.set_inheritable(descriptor, False)
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    os.setsid()
+    first = socket.socket(fileno=channel)
+    first.send(b"hello")
+    Server(first, listener, lifeline, float(patience)).serve()
 
 
 if __name__ == "__main__":
-    channel = socket.socket(fileno=int(sys.argv[1]))
-    os.set_inheritable(channel.fileno(), False)
-    os.setsid()
-    channel.send(b"hello")
-    serve(channel)
+    main()

@@ -4,11 +4,14 @@
     launcher.py join FD       runs a command in a running container, as `kubectl exec` does
 
 The configuration is read as JSON from the socket FD. Messages come back, each with its sender's
-process id (SCM_CREDENTIALS): `stage` from a process that only passes through, `ready` just before
-the command is executed, and `error TEXT` if something fails. Execution closes the socket.
+process id (SCM_CREDENTIALS): `hello` before the configuration is read, `made PID` with the number
+of a container's first process as its parent knows it, `ready` just before the command is executed,
+and `error TEXT` if something fails. Execution closes the socket.
 
-The processes on the way are made with CLONE_PARENT, so that the agent is the parent of each: it
-sees the command's own exit status, and nothing but the command stays in memory. `unshare --fork`
+To create is asked of the holder (`holder.py`), whose namespaces are entered already; to join, of
+the agent. The processes on the way are made with CLONE_PARENT, so that whoever started the launcher
+is the parent of the command: it sees the command's own exit status, a container outlives the agent,
+and nothing but the command stays in memory. `unshare --fork`
 would stay, and in util-linux 2.38 it turns a kill into exit status 1. bubblewrap always sets
 no_new_privs and cannot set groups, so neither `id` nor /proc/self/status would say what the pod
 asks for.
@@ -69,11 +72,16 @@ def syscall(name: str, *arguments: Any) -> int:
     return result
 
 
-def pass_on(flags: int) -> None:
-    """Go on in a new child of the agent; the process that called ends."""
+def pass_on(flags: int, channel: socket.socket | None = None) -> None:
+    """Go on in a new child of the same parent; the process that called ends.
+
+    On a `channel` it tells first by which number their common parent knows the child.
+    """
     nothing = ctypes.c_void_p(0)
     number = CLONE_PARENT | flags | signal.SIGCHLD
-    if syscall("clone", ctypes.c_ulong(number), nothing, nothing, nothing, nothing):
+    if pid := syscall("clone", ctypes.c_ulong(number), nothing, nothing, nothing, nothing):
+        if channel is not None:
+            channel.send(f"made {pid}".encode())
         os._exit(0)
 
 
@@ -342,13 +350,11 @@ def enter(pid: int, flags: int) -> None:
 
 def create(config: dict[str, Any], channel: socket.socket) -> None:
     """Become the first process of a container."""
-    user = CLONE_NEWUSER if config["one_uid"] else 0
-    enter(config["holder"], CLONE_NEWNS | CLONE_NEWPID | user)
     for descriptor in config["sandbox"]:
         check(_libc.setns(descriptor, 0), "setns of the sandbox")
-    pass_on(0)
-    channel.send(b"stage")
-    pass_on(CLONE_NEWPID | CLONE_NEWNS)
+    if config["beside"]:
+        enter(config["beside"], CLONE_NEWPID)
+    pass_on(CLONE_NEWNS | (0 if config["beside"] else CLONE_NEWPID), channel)
     root = config["root"]
     for step in config["mounts"]:
         apply_mount(root, step)
@@ -390,6 +396,7 @@ def read_config(channel: socket.socket) -> dict[str, Any]:
 def main() -> None:
     """Run the script; see the module's text."""
     channel = socket.socket(fileno=int(sys.argv[2]))
+    channel.send(b"hello")
     try:
         config = read_config(channel)
         if sys.argv[1] == "join":

@@ -1,8 +1,9 @@
 """The network of a node's pods: one bridge in a namespace of its own, one address per pod.
 
 The namespace is held by the process of `holder.py`, which is also the first process of the pid
-namespace that all containers live in. Nothing outlives it: when the agent ends, however it ends,
-the holder's socket closes, the holder ends, and the kernel removes processes, interfaces, mounts.
+namespace that all containers live in, and their parent. When it ends, the kernel removes processes,
+interfaces, mounts. It ends with the agent that started it; or, of a network that has a `Keeping`,
+waits for another agent that takes the pods over.
 
 Pods reach each other by way of the bridge's address, where packets are forwarded: there they meet
 the rules of Services and NetworkPolicies, with the addresses of who sent them and who gets them.
@@ -15,12 +16,14 @@ must reach pods runs inside (`PodNetwork.enter_command`) or uses `PodNetwork.con
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import os
+import signal
 import socket
 import struct
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
 
@@ -28,7 +31,7 @@ import msgspec
 
 from kubewright.api.errors import ConfigurationError, KubewrightError
 from kubewright.local.network.namespace import SocketKind
-from kubewright.local.node.process import Process, run
+from kubewright.local.node.process import HeldProcess, Process, run
 
 HOLDER = Path(__file__).with_name("holder.py")
 ISOLATED_PYTHON = (sys.executable, "-I", "-S", "-E")
@@ -36,6 +39,7 @@ ISOLATED_PYTHON = (sys.executable, "-I", "-S", "-E")
 
 POD_NETWORK = IPv4Network("10.244.0.0/16")
 MAX_MESSAGE = 4096
+TAKE_OVER_SECONDS = 5.0
 
 
 class NetworkError(KubewrightError):
@@ -80,6 +84,10 @@ class AddressPool:
                 return str(self.network[candidate])
         raise NetworkError(f"all {last - first + 1} pod addresses of {self.network} are in use")
 
+    def take(self, address: str) -> None:
+        """Take an address that a pod has already."""
+        self._used.add(int(IPv4Address(address)) - int(self.network[0]))
+
     def release(self, address: str) -> None:
         """Give an address back."""
         self._used.discard(int(IPv4Address(address)) - int(self.network[0]))
@@ -116,20 +124,40 @@ async def read_host_routes() -> list[IPv4Network]:
     return routes
 
 
+class Keeping(msgspec.Struct, frozen=True):
+    """How a network outlives an agent that is killed.
+
+    The holder listens on `socket` for the next agent, and ends after `seconds` without one, or when
+    `lifeline` closes: the reading end of a pipe, if there is one.
+    """
+
+    socket: Path
+    seconds: float
+    lifeline: int | None = None
+
+
 class PodNetwork:
     """The running network of one node. Use `start`, then `stop`.
 
     `is_root` tells whether the host can reach pods directly. `holder_pid` is the process to enter.
+    `is_taken_over` says that the network is that of an earlier agent, with its pods.
     """
 
-    def __init__(self, *, is_root: bool, network: IPv4Network | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        is_root: bool,
+        network: IPv4Network | None = None,
+        keeping: Keeping | None = None,
+    ) -> None:
         self.is_root = is_root
         self.holder_pid = 0
+        self.is_taken_over = False
+        self._keeping = keeping
         self._preferred = network
         self._holder: Process | None = None
         self._channel: socket.socket | None = None
         self._lock = asyncio.Lock()
-        self._ports = 0
         self._requests = 0
         self.pool = AddressPool(network or POD_NETWORK)
 
@@ -141,9 +169,13 @@ class PodNetwork:
     async def start(self) -> None:
         """Start the holder and make the bridge, and as root the way from the host.
 
+        A network that an earlier agent left is taken over.
+
         Raises:
             ConfigurationError: namespaces or iproute2 cannot be used; the message says what to do.
         """
+        if await self._take_over():
+            return
         taken = await read_host_routes() if self.is_root else []
         self.pool = AddressPool(choose_network(taken, self._preferred))
         await self._start_holder()
@@ -161,9 +193,21 @@ class PodNetwork:
         ours.setblocking(False)
         user = [] if self.is_root else ["--user", "--map-root-user"]
         argv = ["unshare", *user, "--net", "--mount", "--pid", "--fork", "--kill-child"]
-        argv += ["--mount-proc", "--", *ISOLATED_PYTHON, str(HOLDER), str(theirs.fileno())]
-        with theirs:
-            self._holder = await Process.start(argv, pass_fds=[theirs.fileno()])
+        argv += ["--mount-proc", "--", *ISOLATED_PYTHON]
+        with contextlib.ExitStack() as stack:
+            # Named by its descriptor: whoever ends agents by their name does not mean the pods.
+            script = stack.enter_context(HOLDER.open("rb")).fileno()
+            fds = [stack.enter_context(theirs).fileno()]
+            words = [str(fds[0])]
+            if self._keeping is not None:
+                listener = stack.enter_context(listen(self._keeping.socket))
+                lifeline = -1 if self._keeping.lifeline is None else self._keeping.lifeline
+                fds += [fd for fd in (listener.fileno(), lifeline) if fd >= 0]
+                seconds = str(round(self._keeping.seconds))
+                words += [str(listener.fileno()), str(lifeline), seconds]
+            self._holder = await Process.start(
+                [*argv, f"/dev/fd/{script}", *words], pass_fds=[script, *fds]
+            )
         self.attach(ours)
         message, _, pid = await receive(ours)
         if message != b"hello":
@@ -173,6 +217,38 @@ class PodNetwork:
                 "true` must work; see whether user.max_user_namespaces is above 0"
             )
         self.holder_pid = pid
+
+    async def _take_over(self) -> bool:
+        """Take over the network of an earlier agent; return whether there is one."""
+        if self._keeping is None or not self._keeping.socket.exists():
+            return False
+        channel = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        channel.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+        channel.setblocking(False)
+        try:
+            with reach(self._keeping.socket) as path:
+                await asyncio.get_running_loop().sock_connect(channel, path)
+            async with asyncio.timeout(TAKE_OVER_SECONDS):
+                message, _, pid = await receive(channel)
+        except (OSError, TimeoutError):
+            message, pid = b"", 0
+        if message != b"hello":
+            channel.close()
+            return False
+        self.attach(channel)
+        self.holder_pid = pid
+        self._holder = HeldProcess(pid, self._end_of_another)
+        cidr, _ = await self._ask("describe")
+        if not cidr:
+            # Its agent died before there was a network.
+            await self.stop()
+            return False
+        self.pool = AddressPool(IPv4Network(cidr))
+        self.is_taken_over = True
+        return True
+
+    async def _end_of_another(self) -> int:
+        return 0
 
     def attach(self, channel: socket.socket) -> None:
         """Speak to a holder over this end of a socket pair; `stop` closes it."""
@@ -199,11 +275,10 @@ class PodNetwork:
     async def create_sandbox(self, hostname: str) -> SandboxNamespaces:
         """Make the namespaces of a pod, with an address on the bridge."""
         address = self.pool.allocate()
-        self._ports += 1
+        # An address is one pod's at a time, and so is the name of its port.
+        port = f"pod{int(IPv4Address(address)) - int(self.pool.network[0])}"
         try:
-            net, uts, ipc = await self._request(
-                "sandbox", hostname, f"pod{self._ports}", address, self.gateway
-            )
+            net, uts, ipc = await self._request("sandbox", hostname, port, address, self.gateway)
         except BaseException:
             self.pool.release(address)
             raise
@@ -213,6 +288,44 @@ class PodNetwork:
         """Give up a pod's namespaces and address. Its processes must have ended."""
         sandbox.close()
         self.pool.release(sandbox.address)
+
+    async def launch(self, script: Path, descriptors: Sequence[int]) -> None:
+        """Let the holder start a launcher on these descriptors, numbered from 0.
+
+        Raises:
+            NetworkError: it cannot be started.
+        """
+        await self._ask("launch", sys.executable, str(script), descriptors=descriptors)
+
+    async def exit_status(self, inner_pid: int) -> int:
+        """Return how a child of the holder ended, minus the signal's number where one ended it.
+
+        What ended with the holder, or unseen, counts as killed.
+        """
+        try:
+            status, _ = await self._ask("status", str(inner_pid))
+        except NetworkError:
+            return -signal.SIGKILL
+        return int(status)
+
+    async def store(self, key: str, descriptors: Sequence[int]) -> None:
+        """Let the holder keep descriptors for the agent that comes after this one."""
+        if self._keeping is not None:
+            await self._ask("store", key, descriptors=descriptors)
+
+    async def fetch(self, key: str) -> list[int]:
+        """Return the descriptors that an earlier agent stored; none if there are none."""
+        return await self._request("fetch", key)
+
+    async def drop(self, key: str) -> None:
+        """Let the holder close descriptors; no error if it is gone."""
+        if self._keeping is not None:
+            with contextlib.suppress(NetworkError):
+                await self._request("drop", key)
+
+    async def kill_others(self, inner_pids: Sequence[int]) -> None:
+        """Kill containers that are not among these."""
+        await self._request("others", " ".join(map(str, inner_pids)))
 
     async def connect(self, address: str, port: int) -> socket.socket:
         """Connect to a pod from inside the network: the socket is made there and handed out.
@@ -273,20 +386,26 @@ class PodNetwork:
             await self._holder.wait()
 
     async def _request(self, *words: str) -> list[int]:
+        _, descriptors = await self._ask(*words)
+        return descriptors
+
+    async def _ask(self, *words: str, descriptors: Sequence[int] = ()) -> tuple[str, list[int]]:
+        """Send a request; return the text and the descriptors of its answer."""
         if self._channel is None:
             raise NetworkError("the pod network is not started")
-        loop = asyncio.get_running_loop()
         async with self._lock:
             self._requests += 1
             number = str(self._requests)
+            request = "\0".join([number, *words]).encode()
             try:
-                await loop.sock_sendall(self._channel, "\0".join([number, *words]).encode())
-                text, descriptors = await self._receive_answer(self._channel, number)
-            except OSError as error:
-                raise NetworkError(f"the pod network's holder is gone: {error.strerror}") from None
-        if text != "ok":
+                await send(self._channel, request, descriptors)
+                text, answered = await self._receive_answer(self._channel, number)
+            except (OSError, ValueError) as error:
+                raise NetworkError(f"the pod network's holder is gone: {error}") from None
+        word, _, rest = text.partition(" ")
+        if word != "ok":
             raise NetworkError(text.removeprefix("error ") or "the pod network's holder ended")
-        return descriptors
+        return rest, answered
 
     async def _receive_answer(self, channel: socket.socket, number: str) -> tuple[str, list[int]]:
         """Receive the answer to a request.
@@ -301,6 +420,50 @@ class PodNetwork:
                 return text, descriptors
             for descriptor in descriptors:
                 os.close(descriptor)
+
+
+def listen(path: Path) -> socket.socket:
+    """Make a socket that agents of this user can connect to by a path."""
+    path.unlink(missing_ok=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with reach(path) as name:
+        listener.bind(name)
+    path.chmod(0o600)
+    listener.listen()
+    return listener
+
+
+@contextlib.contextmanager
+def reach(path: Path) -> Iterator[str]:
+    """Yield a name of a socket's path that the kernel takes: one of 107 bytes at most."""
+    folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY)
+    try:
+        yield f"/proc/self/fd/{folder}/{path.name}"
+    finally:
+        os.close(folder)
+
+
+async def send(channel: socket.socket, message: bytes, descriptors: Sequence[int]) -> None:
+    """Send one message with descriptors; waits while the other end does not read."""
+    while True:
+        try:
+            socket.send_fds(channel, [message], list(descriptors))
+        except BlockingIOError:
+            await writable(channel)
+        else:
+            return
+
+
+async def writable(channel: socket.socket) -> None:
+    """Wait until a socket can be written to."""
+    loop = asyncio.get_running_loop()
+    ready = asyncio.Event()
+    loop.add_writer(channel, ready.set)
+    try:
+        await ready.wait()
+    finally:
+        loop.remove_writer(channel)
 
 
 async def receive(channel: socket.socket) -> tuple[bytes, list[int], int]:

@@ -7,7 +7,7 @@ import contextlib
 import os
 import signal
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Self
 
 Stream = int | None
@@ -19,8 +19,11 @@ class Process:
     def __init__(self, pid: int, reap: Callable[[], int]) -> None:
         self.pid = pid
         self._reap = reap
-        self._pidfd = os.pidfd_open(pid)
         self._exited: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self._pidfd = -1
+        if not pid:
+            raise ProcessLookupError
+        self._pidfd = os.pidfd_open(pid)
         asyncio.get_running_loop().add_reader(self._pidfd, self._collect)
 
     @classmethod
@@ -55,9 +58,14 @@ class Process:
         return cls(pid, lambda: os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 
     def _collect(self) -> None:
-        asyncio.get_running_loop().remove_reader(self._pidfd)
-        os.close(self._pidfd)
+        self._release()
         self._exited.set_result(self._reap())
+
+    def _release(self) -> None:
+        if self._pidfd >= 0:
+            asyncio.get_running_loop().remove_reader(self._pidfd)
+            os.close(self._pidfd)
+            self._pidfd = -1
 
     @property
     def is_running(self) -> bool:
@@ -70,13 +78,33 @@ class Process:
 
     def send(self, number: int) -> None:
         """Send a signal, if the process still runs."""
-        if self.is_running:
+        if self._pidfd >= 0:
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self._pidfd, number)
 
     def kill(self) -> None:
         """Kill the process at once, if it still runs."""
         self.send(signal.SIGKILL)
+
+
+class HeldProcess(Process):
+    """A child of another process, which collects its exit status and is asked for it."""
+
+    def __init__(self, pid: int, ask: Callable[[], Awaitable[int]]) -> None:
+        """Watch a process, which may have ended and been collected by now; 0 says that it has."""
+        self._ask = ask
+        self._asking: asyncio.Task[None] | None = None
+        try:
+            super().__init__(pid, lambda: 0)
+        except ProcessLookupError:
+            self._collect()
+
+    def _collect(self) -> None:
+        self._release()
+        self._asking = asyncio.create_task(self._finish())
+
+    async def _finish(self) -> None:
+        self._exited.set_result(await self._ask())
 
 
 async def run(argv: Sequence[str], *, stdin: bytes = b"") -> tuple[int, str]:

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import json
 import logging
 import os
 import socket
-import subprocess
 import uuid
 from collections.abc import Mapping, Sequence
 from ipaddress import IPv4Network
@@ -26,10 +23,8 @@ from kubewright.local.node.image.image import Image
 from kubewright.local.node.image.store import ImageStore
 from kubewright.local.node.logs import LogWriter
 from kubewright.local.node.network import (
-    ISOLATED_PYTHON,
     PodNetwork,
     SandboxNamespaces,
-    receive,
 )
 from kubewright.local.node.probe_handlers import probe_exec, probe_tcp, resolve_port
 from kubewright.local.node.process import Process, read_to_end
@@ -358,79 +353,3 @@ class ProcessRuntime:
         except ValueError as error:
             return ProbeResult(Outcome.UNKNOWN, str(error))
         return ProbeResult(Outcome.UNKNOWN, "local pods have exec, httpGet and tcpSocket probes")
-
-
-async def _launch(
-    mode: str,
-    config: dict[str, Any],
-    outputs: Sequence[int],
-    pass_fds: Sequence[int] = (),
-    stdin: int = subprocess.DEVNULL,
-    group: ContainerGroup | None = None,
-) -> Process:
-    """Start the launcher and wait until the command is executed; return the command's process.
-
-    When cancelled, what is underway is waited for and killed: no process is left unknown.
-    """
-    work = asyncio.create_task(_start_launcher(mode, config, outputs, pass_fds, stdin, group))
-    try:
-        return await asyncio.shield(work)
-    except asyncio.CancelledError:
-        with contextlib.suppress(StartError):
-            (await work).kill()
-        raise
-
-
-async def _start_launcher(
-    mode: str,
-    config: dict[str, Any],
-    outputs: Sequence[int],
-    pass_fds: Sequence[int],
-    stdin: int,
-    group: ContainerGroup | None,
-) -> Process:
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    ours.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
-    ours.setblocking(False)
-    with ours:
-        with theirs:
-            argv = [*ISOLATED_PYTHON, str(LAUNCHER), mode, str(theirs.fileno())]
-            launcher = await Process.start(
-                argv,
-                pass_fds=[*pass_fds, theirs.fileno()],
-                stdin=stdin,
-                stdout=outputs[0],
-                stderr=outputs[1],
-            )
-        try:
-            if group is not None:
-                await asyncio.to_thread(group.add, launcher.pid)
-            return await _handshake(ours, config, launcher.pid)
-        finally:
-            launcher.kill()
-            await launcher.wait()
-
-
-async def _handshake(channel: socket.socket, config: dict[str, Any], launcher: int) -> Process:
-    """Give the launcher its configuration; return the command's process once it is executed."""
-    loop = asyncio.get_running_loop()
-    await loop.sock_sendall(channel, json.dumps(config).encode())
-    channel.shutdown(socket.SHUT_WR)
-    command: Process | None = None
-    while True:
-        message, _, pid = await receive(channel)
-        if not message and command is not None:
-            return command
-        if message == b"stage":
-            await Process.adopt(pid).wait()
-        elif message == b"ready":
-            command = Process.adopt(pid)
-        else:
-            if command is None and pid not in (0, launcher):
-                # A process on the way failed: it is our child, and uncollected it would keep its
-                # pod's namespace from ending.
-                command = Process.adopt(pid)
-            if command is not None:
-                await command.wait()
-            text = message.decode(errors="replace").removeprefix("error ")
-            raise StartError(text or "the launcher ended early")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import enum
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Protocol
@@ -148,6 +148,16 @@ class Sandbox(msgspec.Struct, frozen=True):
     address: str
 
 
+class AdoptedPod(msgspec.Struct, frozen=True):
+    """A pod that an earlier agent of the node has left: its sandbox, and its containers.
+
+    Containers are in the order in which they started; those that have ended meanwhile are `exited`.
+    """
+
+    sandbox: Sandbox
+    containers: list[RunningContainer]
+
+
 class PodRuntime(Protocol):
     """Runs the containers of pods. Methods may be called at the same time for different pods."""
 
@@ -211,6 +221,14 @@ class PodRuntime(Protocol):
 
     async def pull_image(self, name: str) -> Image:
         """Return an image, fetching what is missing. Raises InvalidReference and ImageError."""
+        ...
+
+    def adopt(self, uid: str) -> AdoptedPod | None:
+        """Take over a pod that an earlier agent of the node has left; None if there is none."""
+        ...
+
+    async def drop_others(self, uids: Collection[str]) -> None:
+        """End what an earlier agent has left of other pods than these."""
         ...
 
     async def create_sandbox(self, identity: PodIdentity) -> Sandbox:

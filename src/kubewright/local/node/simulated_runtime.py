@@ -6,7 +6,7 @@ import asyncio
 import itertools
 import signal
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from ipaddress import IPv4Network
 from pathlib import Path
 
@@ -121,6 +121,13 @@ class SimulatedRuntime:
         image = await self.find_image(name)
         assert image is not None
         return image
+
+    def adopt(self, uid: str) -> None:
+        """Nothing runs that could be left."""
+        return None
+
+    async def drop_others(self, uids: Collection[str]) -> None:
+        """Nothing runs that could be left."""
 
     async def create_sandbox(self, identity: PodIdentity) -> Sandbox:
         """Hand out an address."""

@@ -1,0 +1,152 @@
+"""Starting the launcher, and waiting until the command it is for is executed."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import socket
+import subprocess
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from kubewright.local.node.cgroups import ContainerGroup
+from kubewright.local.node.network import ISOLATED_PYTHON, PodNetwork, receive
+from kubewright.local.node.process import HeldProcess, Process
+from kubewright.local.node.runtime import StartError
+
+LAUNCHER = Path(__file__).with_name("launcher.py")
+
+
+class Started(msgspec.Struct, frozen=True):
+    """A command that was executed. `inner_pid` is its number in the holder's pid namespace."""
+
+    process: Process
+    inner_pid: int = 0
+
+
+async def join_container(
+    config: dict[str, Any],
+    outputs: Sequence[int],
+    *,
+    stdin: int = subprocess.DEVNULL,
+    group: ContainerGroup | None = None,
+) -> Process:
+    """Start a command in a running container; it is a child of this process.
+
+    Raises:
+        StartError: the command cannot be executed.
+    """
+
+    async def start(channel: socket.socket) -> Process:
+        argv = [*ISOLATED_PYTHON, str(LAUNCHER), "join", str(channel.fileno())]
+        fds = [channel.fileno()]
+        out, err = outputs
+        return await Process.start(argv, pass_fds=fds, stdin=stdin, stdout=out, stderr=err)
+
+    def adopt(pid: int, inner_pid: int) -> Process:
+        return Process.adopt(pid)
+
+    started = await _finish(_launch(start, adopt, config, group))
+    return started.process
+
+
+async def create_container(
+    network: PodNetwork,
+    config: dict[str, Any],
+    streams: tuple[int, int, int],
+    *,
+    group: ContainerGroup | None = None,
+) -> Started:
+    """Start a container. Its command is a child of the network's holder, and outlives the agent.
+
+    Raises:
+        StartError: the command cannot be executed.
+        NetworkError: the holder is gone.
+    """
+    sandbox = config["sandbox"]
+
+    async def start(channel: socket.socket) -> None:
+        await network.launch(LAUNCHER, [*streams, channel.fileno(), *sandbox])
+
+    def adopt(pid: int, inner_pid: int) -> Process:
+        return hold_process(network, pid, inner_pid)
+
+    # The holder gives them these numbers, after the standard streams and the channel.
+    inner = {**config, "sandbox": list(range(4, 4 + len(sandbox)))}
+    return await _finish(_launch(start, adopt, inner, group))
+
+
+def hold_process(network: PodNetwork, pid: int, inner_pid: int) -> HeldProcess:
+    """Watch over a child of the network's holder."""
+    return HeldProcess(pid, lambda: network.exit_status(inner_pid))
+
+
+async def _finish(launching: Awaitable[Started]) -> Started:
+    """Wait for a launch; when cancelled, what is underway is waited for and killed."""
+    work = asyncio.ensure_future(launching)
+    try:
+        return await asyncio.shield(work)
+    except asyncio.CancelledError:
+        with contextlib.suppress(StartError):
+            (await work).process.kill()
+        raise
+
+
+async def _launch(
+    start: Callable[[socket.socket], Awaitable[Process | None]],
+    adopt: Callable[[int, int], Process],
+    config: dict[str, Any],
+    group: ContainerGroup | None,
+) -> Started:
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    ours.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+    ours.setblocking(False)
+    with ours:
+        with theirs:
+            launcher = await start(theirs)
+        try:
+            return await _handshake(ours, adopt, config, group)
+        finally:
+            if launcher is not None:
+                launcher.kill()
+                await launcher.wait()
+
+
+async def _handshake(
+    channel: socket.socket,
+    adopt: Callable[[int, int], Process],
+    config: dict[str, Any],
+    group: ContainerGroup | None,
+) -> Started:
+    """Give the launcher its configuration; return the command's process once it is executed."""
+    loop = asyncio.get_running_loop()
+    message, _, launcher = await receive(channel)
+    if message != b"hello":
+        raise StartError("the launcher ended early")
+    if group is not None:
+        await asyncio.to_thread(group.add, launcher)
+    await loop.sock_sendall(channel, json.dumps(config).encode())
+    channel.shutdown(socket.SHUT_WR)
+    command: Process | None = None
+    inner_pid = 0
+    while True:
+        message, _, pid = await receive(channel)
+        word, _, text = message.decode(errors="replace").partition(" ")
+        if not message and command is not None:
+            return Started(command, inner_pid)
+        if word == "made":
+            inner_pid = int(text)
+        elif word == "ready":
+            command = adopt(pid, inner_pid)
+        else:
+            if command is None and pid not in (0, launcher):
+                # A process on the way failed: uncollected, it would keep its pod's namespace from
+                # ending.
+                command = adopt(pid, inner_pid)
+            if command is not None:
+                await command.wait()
+            raise StartError(text or "the launcher ended early")

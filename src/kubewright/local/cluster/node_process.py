@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -82,15 +83,23 @@ class NodeProcess:
         self._directory = directory
         self._simulated = simulated
         self._process: asyncio.subprocess.Process | None = None
+        self._lifeline = -1
 
     @asynccontextmanager
     async def started(self) -> AsyncIterator[NodeProcess]:
         """Run the process while the context lasts; at its end its pods end with it."""
-        self._process = await self._spawn()
+        # Pods outlive a node process that is killed, and the next takes them over. The writing end
+        # of this pipe is only here: however the supervisor ends, they end with it.
+        self._lifeline, held = os.pipe()
         try:
-            yield self
+            self._process = await self._spawn()
+            try:
+                yield self
+            finally:
+                await self._stop(self._process)
         finally:
-            await self._stop(self._process)
+            os.close(held)
+            os.close(self._lifeline)
 
     async def supervise(self) -> None:
         """Start the process again whenever it ends."""
@@ -125,13 +134,14 @@ class NodeProcess:
     async def _spawn(self) -> asyncio.subprocess.Process:
         arguments = ["--name", self.name, "--kubeconfig", str(self._directory.kubeconfig)]
         arguments += ["--dir", str(self._directory.node_state / self.name)]
-        arguments += ["--pod-cidr", self._pod_cidr]
+        arguments += ["--pod-cidr", self._pod_cidr, "--lifeline", str(self._lifeline)]
         arguments += ["--simulated"] if self._simulated else []
         # The node ends when its standard input does: so it never outlives a killed supervisor.
         return await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "kubewright.local.node", "--exit-with-parent", *arguments),
             stdin=asyncio.subprocess.PIPE,
             stdout=sys.stderr,
+            pass_fds=[self._lifeline],
         )
 
     async def _stop(self, process: asyncio.subprocess.Process) -> None:

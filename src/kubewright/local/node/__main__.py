@@ -18,10 +18,14 @@ from kubewright.api.errors import ConfigurationError
 from kubewright.client import KubeConfig, connect
 from kubewright.local.node.detection import detect_runtime, search_path
 from kubewright.local.node.endpoint_access import EndpointAccess
+from kubewright.local.node.network import Keeping
 from kubewright.local.node.node import LOOPBACK, Node, RuntimeLost
 from kubewright.local.node.process_runtime import ProcessRuntime
 from kubewright.local.node.runtime import PodRuntime
 from kubewright.local.node.simulated_runtime import SimulatedRuntime
+
+KEEP_SECONDS = 300
+"""How long pods wait for a node that was killed to be started again."""
 
 
 def parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
@@ -36,6 +40,16 @@ def parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--simulated", action="store_true", help="run no processes")
     parser.add_argument(
         "--exit-with-parent", action="store_true", help="stop when standard input ends"
+    )
+    parser.add_argument(
+        "--keep-seconds",
+        type=int,
+        default=KEEP_SECONDS,
+        help="how long pods outlive a node process that is killed, and wait for the next one that "
+        "is given the same --dir; 0: they end with it",
+    )
+    parser.add_argument(
+        "--lifeline", type=int, help="a descriptor: when this pipe closes, kept pods end at once"
     )
     parser.add_argument(
         "--endpoint-token-file", type=Path, help="bearer token that the API server uses for logs"
@@ -55,7 +69,10 @@ async def build_runtime(options: argparse.Namespace, folder: Path) -> PodRuntime
     detection = await detect_runtime()
     if not detection.processes:
         raise ConfigurationError(f"{detection.reason}; or start the node with --simulated")
-    return ProcessRuntime(folder, pod_cidr=options.pod_cidr, images=options.images)
+    keeping = None
+    if options.keep_seconds and options.dir is not None:
+        keeping = Keeping(folder / "holder.sock", options.keep_seconds, options.lifeline)
+    return ProcessRuntime(folder, pod_cidr=options.pod_cidr, images=options.images, keeping=keeping)
 
 
 async def run_node(options: argparse.Namespace, folder: Path) -> None:

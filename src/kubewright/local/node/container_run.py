@@ -15,7 +15,14 @@ from kubewright.local.node.container_starter import (
     MAX_TERMINATION_MESSAGE,
     ContainerStarter,
 )
-from kubewright.local.node.containers import ContainerRecord, Role, Running, Terminated, Waiting
+from kubewright.local.node.containers import (
+    ContainerRecord,
+    Role,
+    Running,
+    Terminated,
+    Waiting,
+    describe_end,
+)
 from kubewright.local.node.lifecycle_hooks import HookFailed, named_ports, run_hook
 from kubewright.local.node.logs import LogFollower
 from kubewright.local.node.node_context import NodeContext
@@ -32,7 +39,6 @@ from kubewright.local.node.restart_rules import (
     is_restarted_by_probe,
 )
 from kubewright.local.node.runtime import (
-    Exit,
     Outcome,
     ProbeResult,
     RunningContainer,
@@ -139,6 +145,15 @@ class ContainerRun:
             return
         self._note_started(record)
 
+    def resume(self, record: ContainerRecord, sandbox: Sandbox) -> None:
+        """Watch over a container that an earlier agent of the node has started."""
+        if record.container is None:
+            return
+        self._note_started(record)
+        record.watcher = self._owner.begin(
+            self._watch(record, record.container, sandbox), f"watch {record.name}"
+        )
+
     def _count_restart(self, record: ContainerRecord, before: Terminated | None) -> None:
         if before is not None:
             record.last = before
@@ -171,24 +186,14 @@ class ContainerRun:
                 self._probe(kind, record, container, sandbox), f"{kind.value} {record.name}"
             )
             for kind in ProbeKind
-            if kind.field in record.spec
+            if kind.field in record.spec and not (kind is ProbeKind.STARTUP and record.started)
         ]
         ended = await asyncio.shield(container.exited)
         for probe in probes:
             probe.cancel()
         text = await asyncio.to_thread(self._read_message, record, container, ended.exit_code)
         record.container = None
-        self._end(
-            record,
-            Terminated(
-                exit_code=ended.exit_code,
-                reason=end_reason(ended),
-                message=text,
-                started_at=container.started_at,
-                finished_at=ended.finished_at,
-                container_id=record.container_id,
-            ),
-        )
+        self._end(record, describe_end(container, ended, text))
         self._owner.wake()
 
     def _end(self, record: ContainerRecord, ended: Terminated) -> None:
@@ -390,13 +395,6 @@ class ContainerRun:
             self._context.recorder.container_event(
                 self._owner.pod, record, "Warning", "FailedPreStopHook", "PreStopHook failed"
             )
-
-
-def end_reason(ended: Exit) -> str:
-    """Return the reason of a terminated state; a process killed for memory goes before all."""
-    if ended.is_oom:
-        return "OOMKilled"
-    return "Error" if ended.exit_code else "Completed"
 
 
 def stop_signal(record: ContainerRecord) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import enum
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 import msgspec
@@ -13,7 +13,7 @@ from kubewright.api.resource import Object
 from kubewright.api.time import format_time, parse_time
 from kubewright.local.node.backoff import Backoff
 from kubewright.local.node.image.image import Image
-from kubewright.local.node.runtime import RunningContainer
+from kubewright.local.node.runtime import Exit, RunningContainer
 
 
 class Role(enum.Enum):
@@ -168,31 +168,81 @@ GROUPS = {
 STATUSES = ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses")
 
 
-def build_records(pod: Object) -> list[ContainerRecord]:
+def build_records(
+    pod: Object, held: Sequence[RunningContainer] | None = None
+) -> list[ContainerRecord]:
     """Build the records of a pod's containers in the order in which they start.
 
     What the pod's status tells of earlier runs is taken over: restarts go on counting after the
-    node was restarted, and what was running then has been lost (ContainerStatusUnknown).
+    node was restarted. `held` are the containers of a sandbox that an earlier agent has left; what
+    was running and is not among them has been lost (ContainerStatusUnknown). Without such a sandbox
+    the pod starts from its beginning.
     """
     status = pod.get("status") or {}
     known = {entry["name"]: entry for group in STATUSES for entry in status.get(group) or ()}
     first = _first_state(pod)
-    records = [
-        _restore(spec, role, known.get(spec["name"]) or {}, first)
-        for spec, role in pod_containers(pod)
-    ]
+    records = []
+    for spec, role in pod_containers(pod):
+        told = known.get(spec["name"]) or {}
+        record = _restore(spec, role, told, first)
+        _adopt(record, told, [c for c in held or () if c.config.name == record.name])
+        records.append(record)
     mains = [record for record in records if record.role is Role.MAIN]
-    had_begun = any(record.ended for record in mains)
-    never = pod["spec"].get("restartPolicy") == "Never"
+    had_begun = any(record.ended or record.is_running for record in mains)
+    is_kept = held is not None or pod["spec"].get("restartPolicy") == "Never"
     for record in records:
         if record.role not in (Role.INIT, Role.SIDECAR):
             continue
-        if had_begun and never:
+        if had_begun and is_kept:
             record.passed = True
         elif isinstance(record.state, Terminated) and record.state.exit_code == 0:
-            # A new sandbox runs its init containers again.
-            record.state = first
+            if held is not None:
+                record.passed = record.role is Role.INIT
+            else:
+                # A new sandbox runs its init containers again.
+                record.state = first
+        elif record.role is Role.SIDECAR and record.is_started:
+            record.passed = True
     return records
+
+
+def _adopt(record: ContainerRecord, told: Object, held: Sequence[RunningContainer]) -> None:
+    """Take over the last run of a container, unless the API knows already how it ended.
+
+    One that was ready stays so until a probe says otherwise, as at the kubelet.
+    """
+    if not held:
+        return
+    *earlier, container = held
+    name = f"kubewright://{container.id}"
+    ends = [told.get("state") or {}, told.get("lastState") or {}]
+    if name in ((end.get("terminated") or {}).get("containerID") for end in ends):
+        return
+    if earlier and earlier[-1].exited.done():
+        record.last = describe_end(earlier[-1], earlier[-1].exited.result())
+    elif isinstance(record.state, Terminated) and record.state.container_id not in ("", name):
+        record.last = record.state
+    record.container, record.container_id = container, name
+    record.image, record.restarts = container.config.image, container.config.attempt
+    record.state = Running(container.started_at)
+    is_told = told.get("containerID") == name
+    if "startupProbe" in record.spec:
+        record.started = is_told and bool(told.get("started"))
+    if "readinessProbe" in record.spec:
+        record.ready = is_told and bool(told.get("ready"))
+
+
+def describe_end(container: RunningContainer, ended: Exit, message: str = "") -> Terminated:
+    """Describe how a run of a container ended; to be killed for memory goes before all reasons."""
+    reason = "OOMKilled" if ended.is_oom else "Error" if ended.exit_code else "Completed"
+    return Terminated(
+        exit_code=ended.exit_code,
+        reason=reason,
+        message=message,
+        started_at=container.started_at,
+        finished_at=ended.finished_at,
+        container_id=f"kubewright://{container.id}",
+    )
 
 
 def pod_containers(pod: Object) -> Iterator[tuple[Object, Role]]:

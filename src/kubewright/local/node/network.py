@@ -39,6 +39,8 @@ ISOLATED_PYTHON = (sys.executable, "-I", "-S", "-E")
 
 POD_NETWORK = IPv4Network("10.244.0.0/16")
 MAX_MESSAGE = 4096
+NAMESPACES = ("net", "uts", "ipc")
+"""The namespaces of a sandbox, in the order in which their descriptors come."""
 TAKE_OVER_SECONDS = 5.0
 
 

@@ -11,7 +11,7 @@ import json
 import logging
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from kubewright.api.builtin import LEASE, NODE, POD, SERVICE
@@ -175,7 +175,9 @@ class Node:
     async def _run_pods(self, group: asyncio.TaskGroup) -> None:
         self._store.subscribe(self._note_change)
         await self._cache.wait_synced()
-        await asyncio.to_thread(self._drop_leftovers)
+        known = {entry.meta.uid for entry in self._store.list()}
+        await self._runtime.drop_others(known)
+        await asyncio.to_thread(self._drop_leftovers, known)
         while True:
             self._changed.clear()
             entries = {entry.meta.uid: entry for entry in self._store.list()}
@@ -210,15 +212,13 @@ class Node:
             del self._workers[worker.uid]
             self._changed.set()
 
-    def _drop_leftovers(self) -> None:
+    def _drop_leftovers(self, known: Collection[str]) -> None:
         """Remove the folders of pods that are gone, from a run of this node that was killed."""
-        known = {entry.meta.uid for entry in self._store.list()}
         folder = self._folder / "pods"
         logs = self._folder / "logs"
         for entry in [*list_folder(folder), *list_folder(logs)]:
             if entry.name.rpartition("_")[2] not in known:
                 shutil.rmtree(entry, ignore_errors=True)
-        shutil.rmtree(self._folder / "containers", ignore_errors=True)
 
     # --- the Node object ---
 

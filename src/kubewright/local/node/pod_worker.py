@@ -46,7 +46,7 @@ from kubewright.local.node.pod_plan import (
     plan_pod,
 )
 from kubewright.local.node.pod_volumes import PodVolumes
-from kubewright.local.node.runtime import PodIdentity, Sandbox
+from kubewright.local.node.runtime import PodIdentity
 from kubewright.local.node.status import (
     PodFacts,
     build_status,
@@ -77,15 +77,17 @@ class PodWorker:
         self.pod = pod
         self.key = NamespacedName.of(pod)
         self.uid: str = pod["metadata"]["uid"]
-        self.records = build_records(pod)
+        adopted = context.runtime.adopt(self.uid)
+        self.records = build_records(pod, adopted.containers if adopted else None)
         self._context = context
         self._wake = asyncio.Event()
         self._volumes = PodVolumes(context, self.uid)
         self._run = ContainerRun(context, self)
         self._group: asyncio.TaskGroup | None = None
         self._gone = False
-        self._sandbox: Sandbox | None = None
-        self._address = (pod.get("status") or {}).get("podIP") or ""
+        self._sandbox = adopted.sandbox if adopted else None
+        told = (pod.get("status") or {}).get("podIP") or ""
+        self._address = adopted.sandbox.address if adopted else told
         started = (pod.get("status") or {}).get("startTime")
         self._started_at = parse_time(started) if started else context.clock.now()
         self._overrun = False
@@ -161,6 +163,9 @@ class PodWorker:
     async def run(self) -> None:
         """Work until the pod is gone from the API and nothing of it runs."""
         async with asyncio.TaskGroup() as self._group:
+            if self._sandbox is not None:
+                for record in self.records:
+                    self._run.resume(record, self._sandbox)
             while not await self._sync():
                 await self._wait()
         await self._clean_up()

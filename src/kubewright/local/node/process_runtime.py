@@ -5,17 +5,26 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import signal
 import socket
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from ipaddress import IPv4Network
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from kubewright.api.resource import Object
 from kubewright.client.clock import Clock, SystemClock
 from kubewright.local.node.cgroups import ContainerGroup
 from kubewright.local.node.container_command import ContainerCommand
+from kubewright.local.node.container_launch import (
+    Started,
+    create_container,
+    hold_process,
+    join_container,
+)
 from kubewright.local.node.container_limits import ContainerLimits
 from kubewright.local.node.container_streams import Attachment, ContainerStreams
 from kubewright.local.node.http_probe import probe_http
@@ -23,6 +32,8 @@ from kubewright.local.node.image.image import Image
 from kubewright.local.node.image.store import ImageStore
 from kubewright.local.node.logs import LogWriter
 from kubewright.local.node.network import (
+    NAMESPACES,
+    Keeping,
     PodNetwork,
     SandboxNamespaces,
 )
@@ -31,6 +42,7 @@ from kubewright.local.node.process import Process, read_to_end
 from kubewright.local.node.resources import ContainerResources
 from kubewright.local.node.rootfs import capability_numbers, plan_mounts, remove_tree
 from kubewright.local.node.runtime import (
+    AdoptedPod,
     ContainerConfig,
     ExecResult,
     Exit,
@@ -42,13 +54,17 @@ from kubewright.local.node.runtime import (
     SecuritySettings,
     StartError,
 )
+from kubewright.local.node.runtime_records import (
+    HeldContainer,
+    RuntimeRecords,
+    SandboxRecord,
+)
 from kubewright.local.node.seccomp import build_filter
 from kubewright.local.node.security import capability_names
 from kubewright.version import VERSION
 
 _logger = logging.getLogger(__name__)
 
-LAUNCHER = Path(__file__).with_name("launcher.py")
 MAX_EXEC_OUTPUT = 1 << 20
 
 
@@ -56,8 +72,9 @@ class ProcessRuntime:
     """Runs containers as processes of this machine.
 
     `folder` holds images and each container's mount point; it should be on a real file system and
-    belong to this node alone. As an ordinary user all containers are that user to the host: each
-    has a user namespace in which it is the one user that it asked to be.
+    belong to this node alone. With `keeping`, containers outlive an agent that is killed: the next
+    runtime of the same folder takes them over. As an ordinary user all containers are that user to
+    the host: each has a user namespace in which it is the one user that it asked to be.
     """
 
     def __init__(
@@ -68,13 +85,16 @@ class ProcessRuntime:
         pod_cidr: str | None = None,
         images: Path | None = None,
         is_root: bool | None = None,
+        keeping: Keeping | None = None,
     ) -> None:
         self._folder = folder
         self._clock = clock or SystemClock()
         self._root = os.geteuid() == 0 if is_root is None else is_root
         self._images = ImageStore(images or folder / "images")
         network = IPv4Network(pod_cidr) if pod_cidr else None
-        self._network = PodNetwork(is_root=self._root, network=network)
+        self._network = PodNetwork(is_root=self._root, network=network, keeping=keeping)
+        self._records = RuntimeRecords(folder / "runtime") if keeping else None
+        self._adopted: dict[str, AdoptedPod] = {}
         self._limits = ContainerLimits(self._clock)
         self._sandboxes: dict[str, SandboxNamespaces] = {}
         self._processes: dict[str, Process] = {}
@@ -114,7 +134,66 @@ class ProcessRuntime:
     async def start(self) -> None:
         """Make the pod network. Raises ConfigurationError with what to do."""
         await self._network.start()
-        await self._limits.start(self._folder)
+        is_taken_over = self._network.is_taken_over
+        await self._limits.start(self._folder, is_taken_over=is_taken_over)
+        if self._records is not None and is_taken_over:
+            await self._take_over(self._records)
+        elif self._records is not None:
+            await asyncio.to_thread(self._records.clear)
+        await asyncio.to_thread(self._drop_roots)
+
+    async def _take_over(self, records: RuntimeRecords) -> None:
+        """Go on where an earlier agent ended: with its sandboxes, and the containers in them."""
+        for sandbox in await asyncio.to_thread(records.sandboxes):
+            uid = sandbox.identity.uid
+            descriptors = await self._network.fetch(f"sandbox/{uid}")
+            if len(descriptors) == len(NAMESPACES):
+                self._sandboxes[uid] = SandboxNamespaces(sandbox.address, *descriptors)
+                self._network.pool.take(sandbox.address)
+                self._adopted[uid] = AdoptedPod(Sandbox(sandbox.identity, sandbox.address), [])
+        containers = await asyncio.to_thread(records.containers)
+        held = [container for container in containers if container.pod in self._adopted]
+        await self._network.kill_others([entry.inner_pid for entry in held if entry.exit is None])
+        for entry in held:
+            self._adopted[entry.pod].containers.append(await self._take_over_container(entry))
+
+    async def _take_over_container(self, held: HeldContainer) -> RunningContainer:
+        exited: asyncio.Future[Exit] = asyncio.get_running_loop().create_future()
+        config = held.config
+        container = RunningContainer(held.id, config, held.started_at, exited)
+        if held.exit is not None:
+            exited.set_result(held.exit)
+            return container
+        # Its number may be another process's by now, if it ended without an agent to see it.
+        pid = held.pid if await asyncio.to_thread(is_same_process, held) else 0
+        process = hold_process(self._network, pid, held.inner_pid)
+        taken = await self._network.fetch(f"streams/{held.id}")
+        streams = ContainerStreams(
+            stdin=config.stdin, stdin_once=config.stdin_once, tty=config.tty, taken=taken
+        )
+        await self._limits.adopt(process, container)
+        self._watch_over(process, container, streams, held)
+        return container
+
+    def _drop_roots(self) -> None:
+        """Remove the file systems of containers that no longer run, from an agent before this."""
+        folder = self._folder / "containers"
+        for root in folder.iterdir() if folder.is_dir() else ():
+            if root.name not in self._processes:
+                remove_tree(root)
+
+    def adopt(self, uid: str) -> AdoptedPod | None:
+        """Take over a pod that an earlier agent of the node has left."""
+        return self._adopted.pop(uid, None)
+
+    async def drop_others(self, uids: Collection[str]) -> None:
+        """End the containers of pods that are gone, and let go of their sandboxes."""
+        for uid in self._adopted.keys() - uids:
+            pod = self._adopted.pop(uid)
+            for container in pod.containers:
+                self.signal(container, signal.SIGKILL)
+            await asyncio.gather(*(asyncio.shield(c.exited) for c in pod.containers))
+            await self.remove_sandbox(pod.sandbox)
 
     async def wait(self) -> None:
         """Wait until the network's holder has ended."""
@@ -129,13 +208,17 @@ class ProcessRuntime:
             sandbox.close()
         self._sandboxes.clear()
         await self._limits.stop()
+        if self._records is not None:
+            await asyncio.to_thread(self._records.clear)
 
     def enter_command(self) -> list[str]:
         """Return the command that runs what follows it in the pod network."""
         return self._network.enter_command()
 
     async def mount_memory(self, path: Path, size: int | None) -> None:
-        """Mount a tmpfs of at most `size` bytes that only containers see."""
+        """Mount a tmpfs of at most `size` bytes that only containers see, unless it is there."""
+        if await asyncio.to_thread(self.inside_path(path).is_mount):
+            return
         limit = f",size={size}" if size else ""
         await self._network.mount_memory(str(path), f"mode=1777{limit}")
 
@@ -155,13 +238,23 @@ class ProcessRuntime:
         """Make a pod's namespaces."""
         namespaces = await self._network.create_sandbox(identity.hostname)
         self._sandboxes[identity.uid] = namespaces
+        if self._records is not None:
+            shared = [namespaces.net, namespaces.uts, namespaces.ipc]
+            await self._network.store(f"sandbox/{identity.uid}", shared)
+            record = SandboxRecord(identity, namespaces.address)
+            await asyncio.to_thread(self._records.write_sandbox, record)
         return Sandbox(identity, namespaces.address)
 
     async def remove_sandbox(self, sandbox: Sandbox) -> None:
         """Let go of a pod's namespaces and of its address."""
-        namespaces = self._sandboxes.pop(sandbox.identity.uid, None)
-        if namespaces is not None:
-            self._network.remove_sandbox(namespaces)
+        uid = sandbox.identity.uid
+        namespaces = self._sandboxes.pop(uid, None)
+        if namespaces is None:
+            return
+        self._network.remove_sandbox(namespaces)
+        if self._records is not None:
+            await self._network.drop(f"sandbox/{uid}")
+            await asyncio.to_thread(self._records.remove_pod, uid)
 
     async def start_container(self, sandbox: Sandbox, config: ContainerConfig) -> RunningContainer:
         """Start a container in a pod's sandbox."""
@@ -172,7 +265,7 @@ class ProcessRuntime:
         try:
             await self._limits.create(container_id, config.resources)
             group = self._limits.find(container_id)
-            process = await self._create(sandbox, config, root, streams.child, group)
+            launched = await self._create(sandbox, config, root, streams.child, group)
         except (StartError, OSError) as error:
             streams.abandon()
             await asyncio.to_thread(remove_tree, root)
@@ -185,20 +278,34 @@ class ProcessRuntime:
         started = self._clock.now()
         exited: asyncio.Future[Exit] = asyncio.get_running_loop().create_future()
         container = RunningContainer(container_id, config, started, exited)
-        self._processes[container_id] = process
-        self._streams[container_id] = streams
-        self._limits.watch(process, container)
-        task = asyncio.create_task(self._supervise(process, container, root, streams))
+        uid, pid = sandbox.identity.uid, launched.process.pid
+        held = HeldContainer(container_id, uid, config, started, pid, launched.inner_pid)
+        if self._records is not None:
+            await self._network.store(f"streams/{container_id}", streams.kept)
+            await asyncio.to_thread(self._records.write_started, held)
+        self._limits.watch(launched.process, container)
+        self._watch_over(launched.process, container, streams, held)
+        return container
+
+    def _watch_over(
+        self,
+        process: Process,
+        container: RunningContainer,
+        streams: ContainerStreams,
+        held: HeldContainer,
+    ) -> None:
+        self._processes[container.id] = process
+        self._streams[container.id] = streams
+        task = asyncio.create_task(self._supervise(process, container, streams, held))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-        return container
 
     async def _supervise(
         self,
         process: Process,
         container: RunningContainer,
-        root: Path,
         streams: ContainerStreams,
+        held: HeldContainer,
     ) -> None:
         log = LogWriter(container.config.log, self._clock.now)
         try:
@@ -210,9 +317,13 @@ class ProcessRuntime:
         code = await process.wait()
         del self._processes[container.id], self._streams[container.id]
         is_oom = await self._limits.remove(container.id)
-        await asyncio.to_thread(remove_tree, root)
-        code = code if code >= 0 else 128 - code
-        container.exited.set_result(Exit(code, self._clock.now(), is_oom))
+        ended = Exit(code if code >= 0 else 128 - code, self._clock.now(), is_oom)
+        if self._records is not None:
+            record = msgspec.structs.replace(held, exit=ended)
+            await asyncio.to_thread(self._records.write_container, record)
+            await self._network.drop(f"streams/{container.id}")
+        await asyncio.to_thread(remove_tree, self._folder / "containers" / container.id)
+        container.exited.set_result(ended)
 
     async def limit(self, container: RunningContainer, resources: ContainerResources) -> None:
         """Hold a running container to other limits. Raises StartError with the kernel's reason."""
@@ -227,15 +338,15 @@ class ProcessRuntime:
         root: Path,
         streams: tuple[int, int, int],
         group: ContainerGroup | None,
-    ) -> Process:
+    ) -> Started:
         namespaces = self._sandboxes.get(sandbox.identity.uid)
         if namespaces is None:
             raise StartError(f"pod {sandbox.identity.key} has no sandbox")
         shared = [namespaces.net, namespaces.uts, namespaces.ipc]
         privileged = config.security.privileged
         launch = {
-            "holder": self._network.holder_pid,
             "sandbox": shared,
+            "beside": 0,
             "root": str(root),
             "mounts": plan_mounts(config.image, config.mounts, privileged=privileged),
             "read_only_root": config.security.read_only_root,
@@ -244,7 +355,7 @@ class ProcessRuntime:
         }
         if config.tty:
             launch["env"].setdefault("TERM", "xterm")
-        return await _launch("create", launch, streams[1:], shared, stdin=streams[0], group=group)
+        return await create_container(self._network, launch, streams, group=group)
 
     def _execution(self, config: ContainerConfig, argv: Sequence[str]) -> dict[str, Any]:
         security = config.security
@@ -292,7 +403,7 @@ class ProcessRuntime:
         reader, writer = os.pipe()
         try:
             group = self._limits.find(container.id)
-            command = await _launch("join", config, [writer, writer], group=group)
+            command = await join_container(config, [writer, writer], group=group)
         except BaseException:
             os.close(reader)
             raise
@@ -319,7 +430,7 @@ class ProcessRuntime:
 
         async def launch(stdin: int, stdout: int, stderr: int) -> Process:
             group = self._limits.find(container.id)
-            return await _launch("join", config, [stdout, stderr], stdin=stdin, group=group)
+            return await join_container(config, [stdout, stderr], stdin=stdin, group=group)
 
         return await ContainerCommand.open(launch, stdin=stdin, tty=tty)
 
@@ -353,3 +464,13 @@ class ProcessRuntime:
         except ValueError as error:
             return ProbeResult(Outcome.UNKNOWN, str(error))
         return ProbeResult(Outcome.UNKNOWN, "local pods have exec, httpGet and tcpSocket probes")
+
+
+def is_same_process(held: HeldContainer) -> bool:
+    """Tell whether the process that a container began as is still the one of that number."""
+    try:
+        text = Path(f"/proc/{held.pid}/status").read_text()
+    except OSError:
+        return False
+    numbers = next(line.split()[1:] for line in text.splitlines() if line.startswith("NSpid:"))
+    return numbers[-2:-1] == [str(held.inner_pid)]

@@ -1,6 +1,6 @@
 """What a runtime writes down of its sandboxes and containers, for an agent that comes after it.
 
-Each is a file of its own, replaced as a whole: an agent that dies leaves the old one or the new one.
+Each is a file of its own, replaced as a whole: an agent that dies leaves the old or the new one.
 The files mean nothing without the processes; with a new pod network they are removed.
 """
 
@@ -63,6 +63,17 @@ class RuntimeRecords:
     def write_container(self, record: HeldContainer) -> None:
         """Write the record of a container."""
         _write(self._containers / f"{record.id}.json", record)
+
+    def write_started(self, record: HeldContainer) -> None:
+        """Write the record of a container that started, and keep only one of its earlier runs.
+
+        The earlier one tells how it ended, should the API not know it yet.
+        """
+        name = record.config.name
+        earlier = [c for c in self.containers() if (c.pod, c.config.name) == (record.pod, name)]
+        self.write_container(record)
+        for old in earlier[:-1]:
+            self.remove_container(old.id)
 
     def remove_container(self, container_id: str) -> None:
         """Remove the record of a container."""

@@ -124,7 +124,7 @@ class SimulatedRuntime:
 
     def adopt(self, uid: str) -> None:
         """Nothing runs that could be left."""
-        return None
+        return
 
     async def drop_others(self, uids: Collection[str]) -> None:
         """Nothing runs that could be left."""

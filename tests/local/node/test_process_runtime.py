@@ -2,77 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import socket
 import subprocess
-import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
-from kubewright.api.resource import Object
+from tests.local.node.programs import Program, is_gone, wait_until
 
 pytestmark = pytest.mark.processes
 
-ROOT = Path(__file__).parents[3]
-NOBODY = 65534
 PROGRAM = "tests.local.node.two_memcached"
 ANSWER = "STORED\r\nVALUE k 0 5\r\nhello\r\nEND\r\n"
-
-
-def can_execute(program: str) -> bool:
-    """Tell whether an ordinary user can run a program: its folders must be open to all."""
-    path = Path(program).resolve()
-    return path.exists() and all(folder.stat().st_mode & 0o001 for folder in path.parents)
-
-
-def build_command(user: str) -> list[str]:
-    """Build the command that runs the program as root or as an ordinary user."""
-    if user == "root":
-        return [sys.executable, "-m", PROGRAM]
-    if os.geteuid() != 0:
-        return [sys.executable, "-m", PROGRAM]
-    version = f"python{sys.version_info.major}.{sys.version_info.minor}"
-    pythons = [sys.executable, f"/usr/bin/{version}", f"/usr/local/bin/{version}"]
-    python = next(filter(can_execute, pythons), None)
-    if python is None or not can_execute(str(ROOT / "src")):
-        pytest.skip("an ordinary user can reach neither a Python nor these sources")
-    ids = [f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
-    return ["setpriv", *ids, python, "-m", PROGRAM]
-
-
-class Program:
-    """The running program and what it reported."""
-
-    def __init__(self, user: str, folder: Path) -> None:
-        folder.mkdir()
-        if user != "root" and os.geteuid() == 0:
-            os.chown(folder, NOBODY, NOBODY)
-        packages = [path for path in sys.path if path.endswith("site-packages")]
-        env = {
-            "PATH": os.environ["PATH"],
-            "PYTHONDONTWRITEBYTECODE": "1",
-            "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT), *packages]),
-        }
-        self.process = subprocess.Popen(
-            [*build_command(user), str(folder)],
-            cwd=ROOT,
-            env=env,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-        )
-        assert self.process.stdout is not None
-        line = self.process.stdout.readline()
-        assert line, "the program ended early; its standard error says why"
-        self.report: Object = json.loads(line)
-
-    def kill(self) -> None:
-        self.process.kill()
-        self.process.communicate()
 
 
 @pytest.fixture(params=["root", "ordinary"])
@@ -83,24 +26,10 @@ def program(request: pytest.FixtureRequest) -> Iterator[Program]:
         pytest.skip("there is neither memcached nor apt to get it")
     # Not tmp_path, whose parents are closed to other users.
     folder = Path("/tmp", f"kubewright-test-{os.getpid()}-{request.param}")  # see above
-    program = Program(request.param, folder)
+    program = Program(PROGRAM, request.param, folder)
     yield program
     program.kill()
     shutil.rmtree(folder)
-
-
-def wait_until(is_met: Callable[[], bool], what: str, seconds: float = 10.0) -> None:
-    end = time.monotonic() + seconds
-    while not is_met():
-        assert time.monotonic() < end, f"not within {seconds} s: {what}"
-        time.sleep(0.02)
-
-
-def is_gone(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-    except (FileNotFoundError, ProcessLookupError):
-        return True
 
 
 def test_pods_answer_confined_and_leave_nothing(program: Program) -> None:

@@ -10,8 +10,10 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import timedelta
 
 import pytest
+from tests.local.controllers.jobs import Jobs
 from tests.local.controllers.kubelet import Kubelet
 from tests.local.controllers.objects import build_node
+from tests.local.controllers.pod_ender import PodEnder, succeeds
 
 from kubewright.api.resource import Object
 from kubewright.client.client import Client
@@ -20,6 +22,7 @@ from kubewright.client.kubeconfig import KubeConfig
 from kubewright.client.transport import Transport
 from kubewright.local.apiserver.serving import ServerOptions, serve
 from kubewright.local.controllers import add_controllers
+from kubewright.runtime.expectations import Expectations
 from kubewright.runtime.manager import Manager
 
 Running = Callable[..., AbstractAsyncContextManager[Manager]]
@@ -106,3 +109,32 @@ def eventually() -> Eventually:
                 await asyncio.sleep(0.02)
 
     return wait
+
+
+@pytest.fixture(params=[True, False], ids=["waited for", "not waited for"])
+def patience(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let looks wait for the view, or act as if each had waited in vain."""
+    if not request.param:
+
+        async def give_up(self: Expectations, request: object) -> bool:
+            return False
+
+        monkeypatch.setattr(Expectations, "settle", give_up)
+
+
+@pytest.fixture
+async def ender(client: Client, namespace: str) -> AsyncIterator[PodEnder]:
+    """End the pods of the test's namespace: by default well, and at once."""
+    account: Object = {"apiVersion": "v1", "kind": "ServiceAccount"}
+    await client.create({**account, "metadata": {"name": "default", "namespace": namespace}})
+    ender = PodEnder(client, namespace, succeeds)
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(ender.run())
+        yield ender
+        task.cancel()
+
+
+@pytest.fixture
+def jobs(client: Client, namespace: str, eventually: Eventually) -> Jobs:
+    """Make Jobs in the test's namespace and wait for what becomes of them."""
+    return Jobs(client, namespace, eventually)

@@ -21,6 +21,8 @@ from kubewright.client.client import Client
 from kubewright.client.requests import PatchType
 from kubewright.client.transport import NO_HEADERS, Query, Response, Stream, Transport
 from kubewright.local.controllers import CONTROLLERS, select_controllers
+from kubewright.testing import Faults
+from kubewright.testing.faulty_transport import FaultyTransport
 
 WIDGET = Resource("tests.example.com", "v1", "Widget", "widgets")
 
@@ -271,6 +273,41 @@ async def test_a_creation_that_arrives_after_its_sender_died_makes_no_pod_too_ma
         await eventually(is_sent)
     async with running("replicaset", through=DeliveringTransport(transport, slow)):
         await eventually(has_settled)
+    assert len(kubelet.names) == 5
+
+
+@pytest.mark.usefixtures("patience")
+async def test_a_view_of_pods_that_lags_behind_makes_no_pod_too_many(
+    client: Client,
+    transport: Transport,
+    namespace: str,
+    running: Running,
+    kubelet: Kubelet,
+    eventually: Eventually,
+) -> None:
+    faults = Faults()
+    faults.lag_watches("pods", by=0.2)
+    async with running("replicaset", through=FaultyTransport(transport, faults)):
+        await client.create(fresh(build_replica_set(replicas=3), namespace))
+
+        async def has_settled() -> bool:
+            live = await client.get(builtin.REPLICA_SET, "web", namespace=namespace)
+            return bool(live["status"].get("replicas") == 3)
+
+        await eventually(has_settled)
+        await client.patch(
+            builtin.REPLICA_SET,
+            "web",
+            {"spec": {"replicas": 5}},
+            type=PatchType.MERGE,
+            namespace=namespace,
+        )
+
+        async def has_grown() -> bool:
+            live = await client.get(builtin.REPLICA_SET, "web", namespace=namespace)
+            return bool(live["status"].get("replicas") == 5)
+
+        await eventually(has_grown)
     assert len(kubelet.names) == 5
 
 

@@ -38,6 +38,7 @@ from kubewright.local.controllers.ownership import (
     find_candidates,
     plan_ownership,
 )
+from kubewright.local.controllers.unseen import UnseenObjects
 from kubewright.local.controllers.waking import Claimants
 from kubewright.runtime.context import Context
 from kubewright.runtime.controller import Controller
@@ -77,6 +78,7 @@ class Memory(msgspec.Struct):
         uid: Whose memory it is.
         written: The version of the Job after the last write: an older view is not acted on.
         backoff: The failures since the last success.
+        made: Pods that were created, until the view shows them.
         released: UIDs of pods whose finalizer was removed, until the view shows it.
         used: The highest number of a pod's name, by index.
     """
@@ -84,6 +86,7 @@ class Memory(msgspec.Struct):
     uid: str
     written: str = ""
     backoff: Backoff | None = None
+    made: UnseenObjects = msgspec.field(default_factory=UnseenObjects)
     released: set[str] = msgspec.field(default_factory=set)
     used: dict[int | None, int] = msgspec.field(default_factory=dict)
 
@@ -109,6 +112,7 @@ class JobReconciler:
             ctx.recorder.event(job.obj, "Warning", "UnknownCompletionMode", note)
             return None
         pods = await _claim_pods(ctx, job)
+        pods += memory.made.missing_in(ctx.store(builtin.POD))
         memory.released &= {uid_of(pod) for pod in pods if is_tracked(pod)}
         return await JobLook(ctx, job, memory, build_tally(job, pods, memory.released)).run()
 
@@ -152,6 +156,8 @@ class JobLook:
         verdict = judge(job, tally, start, now)
         plan = plan_pods(job, tally, verdict, backoff, now)
         changes = await apply_pod_plan(self._ctx, job, tally, plan, self._names())
+        for pod in changes.created:
+            self._memory.made.add(pod)
         progress = build_progress(job, tally, verdict, changes, start=start, now=now)
         await self._finish(progress, backoff)
         if changes.error is not None:

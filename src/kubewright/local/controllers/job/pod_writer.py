@@ -43,8 +43,8 @@ async def _create_all(
     for size in plan_batches(len(rest)):
         batch, rest = rest[:size], rest[size:]
         results = await asyncio.gather(*(_create(ctx, job, tally, i, names) for i in batch))
-        errors = [error for error in results if error is not None]
-        changes.created += len(results) - len(errors)
+        changes.created += [made for made in results if not isinstance(made, KubewrightError)]
+        errors = [error for error in results if isinstance(error, KubewrightError)]
         if errors:
             ends = isinstance(errors[0], NamespaceTerminating)
             changes.error = None if ends else errors[0]
@@ -54,10 +54,10 @@ async def _create_all(
 
 async def _create(
     ctx: Context, job: Job, tally: Tally, index: int | None, names: NameSource
-) -> KubewrightError | None:
+) -> Object | KubewrightError:
     name, generate_name = names.take(index)
     try:
-        await ctx.create(build_pod(job, tally, index, name, generate_name))
+        made = await ctx.create(build_pod(job, tally, index, name, generate_name))
     except (AlreadyExists, NamespaceTerminating) as error:
         # The view is behind: the pod is ours and will appear, or the name will be seen as taken.
         return error
@@ -66,7 +66,7 @@ async def _create(
         return error
     names.note_used(index, name)
     ctx.recorder.event(job.obj, "Normal", "SuccessfulCreate", f"Created pod: {name}")
-    return None
+    return made
 
 
 async def _delete_all(ctx: Context, job: Job, plan: PodPlan) -> PodChanges:

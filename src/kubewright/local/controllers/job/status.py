@@ -26,7 +26,7 @@ from kubewright.local.controllers.job.verdict import COMPLETED, Verdict, is_comp
 class PodChanges(msgspec.Struct):
     """What was done to the pods of a Job in one look, as far as it succeeded."""
 
-    created: int = 0
+    created: list[Object] = msgspec.field(default_factory=list)
     deleted: int = 0
     deleted_ready: int = 0
     error: Exception | None = None
@@ -62,7 +62,7 @@ def build_progress(
         start: When it was started, if it is not suspended.
         now: The time that conditions get.
     """
-    active = len(tally.active) - changes.deleted + changes.created
+    active = len(tally.active) - changes.deleted + len(changes.created)
     status = {
         **job.status,
         "uncountedTerminatedPods": {**(job.status.get("uncountedTerminatedPods") or {})},

@@ -35,6 +35,7 @@ from kubewright.local.controllers.replicaset.scale import (
     plan_scale,
     wished_replicas,
 )
+from kubewright.local.controllers.unseen import UnseenObjects
 from kubewright.local.controllers.waking import Claimants
 from kubewright.runtime.context import Context
 from kubewright.runtime.controller import Controller
@@ -49,8 +50,8 @@ def build_replicaset_controller(recorder: EventRecorder, views: PodViews) -> Con
     """Build the controller that makes and deletes the pods of ReplicaSets.
 
     Guarantee: never more pods than wished for because of a repeated creation. Within a process,
-    the runtime holds a key back until the stores show its writes. Across a crash, or an answer
-    that was lost, the names of `PodNames` make the API server refuse the repetition.
+    pods count from when they were made, however late the store shows them. Across a crash, or an
+    answer that was lost, the names of `PodNames` make the API server refuse the repetition.
     """
     claimants = Claimants(builtin.REPLICA_SET)
     reconciler = ReplicaSetReconciler(views)
@@ -70,11 +71,12 @@ def build_replicaset_controller(recorder: EventRecorder, views: PodViews) -> Con
 
 
 class ReplicaSetReconciler:
-    """Reconciles ReplicaSets; what it remembers only keeps pod names from being used again."""
+    """Reconciles ReplicaSets; what it remembers only keeps pods from being made again."""
 
     def __init__(self, views: PodViews) -> None:
         self._views = views
         self._used: dict[str, int] = {}
+        self._made: dict[str, UnseenObjects] = {}
         self._uids: dict[NamespacedName, str] = {}
 
     async def reconcile(self, key: NamespacedName, ctx: Context) -> Result | None:
@@ -89,6 +91,7 @@ class ReplicaSetReconciler:
         )
         claim = plan_ownership(replica_set, selector, candidates)
         pods = await apply_ownership(ctx, replica_set, builtin.REPLICA_SET, builtin.POD, claim)
+        pods += self._made[replica_set["metadata"]["uid"]].missing_in(ctx.store(builtin.POD))
         failure, error = None, None
         if replica_set["metadata"].get("deletionTimestamp") is None:
             failure, error = await self._scale(ctx, replica_set, pods)
@@ -107,9 +110,10 @@ class ReplicaSetReconciler:
         before = self._uids.get(key, "")
         if before and before != uid:
             self._used.pop(before, None)
-            del self._uids[key]
+            del self._uids[key], self._made[before]
         if uid:
             self._uids[key] = uid
+            self._made.setdefault(uid, UnseenObjects())
 
     async def _scale(
         self, ctx: Context, replica_set: Object, pods: Sequence[Object]
@@ -145,7 +149,10 @@ class ReplicaSetReconciler:
         )
         for size in plan_batches(count):
             batch = [build_pod(replica_set, next(free), names.generate_name) for _ in range(size)]
-            results = await asyncio.gather(*(_create_pod(ctx, replica_set, pod) for pod in batch))
+            made_here = self._made[metadata["uid"]]
+            results = await asyncio.gather(
+                *(_create_pod(ctx, replica_set, pod, made_here) for pod in batch)
+            )
             made = [names.index(name) for name, error in results if error is None]
             highest = max([i for i in made if i is not None], default=-1)
             self._used[metadata["uid"]] = max(highest, self._used.get(metadata["uid"], -1))
@@ -166,11 +173,11 @@ class ReplicaSetReconciler:
 
 
 async def _create_pod(
-    ctx: Context, replica_set: Object, pod: Object
+    ctx: Context, replica_set: Object, pod: Object, made: UnseenObjects
 ) -> tuple[str, KubewrightError | None]:
     name = pod["metadata"]["name"]
     try:
-        await ctx.create(pod)
+        made.add(await ctx.create(pod))
     except AlreadyExists as error:
         # The store is behind: the pod is ours and will appear, or the name will be seen as taken.
         return name, error

@@ -55,6 +55,11 @@ async def let_lead(jobs: Jobs, name: str, ender: PodEnder) -> None:
     ender.look()
 
 
+async def fail_one(jobs: Jobs, name: str, ender: PodEnder) -> None:
+    ender.outcome = lambda pod: 1 if pod["metadata"]["labels"][INDEX] == "1" else None
+    ender.look()
+
+
 async def suspend(jobs: Jobs, name: str, ender: PodEnder) -> None:
     await jobs.patch({"suspend": True}, name)
 
@@ -86,6 +91,19 @@ SCENARIOS = {
         2,
         {"succeeded": 1, "last": "Complete"},
         let_lead,
+    ),
+    "failed index": Scenario(
+        {
+            "indexed": True,
+            "completions": 2,
+            "parallelism": 2,
+            "backoffLimitPerIndex": 0,
+            "maxFailedIndexes": 0,
+        },
+        runs,
+        2,
+        {"failed": 2, "failedIndexes": "1", "last": "Failed"},
+        fail_one,
     ),
     "suspension": Scenario(
         {"completions": 2, "parallelism": 2}, runs, 2, {"last": "Suspended"}, suspend

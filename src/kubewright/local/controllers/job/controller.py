@@ -20,13 +20,15 @@ from kubewright.local.controllers.job.job_pod import (
     is_tracked,
     uid_of,
 )
-from kubewright.local.controllers.job.pod_plan import plan_pods
+from kubewright.local.controllers.job.pod_plan import PodPlan, plan_pods
 from kubewright.local.controllers.job.pod_template import NameSource
 from kubewright.local.controllers.job.pod_writer import apply_pod_plan, release_pods
 from kubewright.local.controllers.job.status import (
+    PodChanges,
     Progress,
     build_progress,
     count_released,
+    expect_deletions,
     with_final_condition,
     with_interim_condition,
 )
@@ -133,7 +135,10 @@ async def _claim_pods(ctx: Context, job: Job) -> list[Object]:
 
 
 class JobLook:
-    """One look at a Job: pods first, then the status, then the finalizers, then the counters."""
+    """One look at a Job: pods first, then the status, then the finalizers, then the counters.
+
+    When the Job ends, the status comes before its pods.
+    """
 
     def __init__(self, ctx: Context, job: Job, memory: Memory, tally: Tally) -> None:
         self._ctx = ctx
@@ -155,17 +160,32 @@ class JobLook:
         backoff = backoff.after(tally.newly_succeeded, tally.newly_failed)
         verdict = judge(job, tally, start, now)
         plan = plan_pods(job, tally, verdict, backoff, now)
-        changes = await apply_pod_plan(self._ctx, job, tally, plan, self._names())
-        for pod in changes.created:
-            self._memory.made.add(pod)
+        # How the Job ends is written before its pods are deleted. A look that dies in between would
+        # leave pods whose deletion the next one takes for failures, and so decide otherwise.
+        changes = expect_deletions(tally) if verdict is not None else await self._change_pods(plan)
         progress = build_progress(job, tally, verdict, changes, start=start, now=now)
-        await self._finish(progress, backoff)
+        counting = plan_counting(job, tally, progress.status, progress.verdict)
+        status = with_interim_condition(counting.status, progress.verdict, now)
+        await self._write(status)
+        self._memory.backoff = backoff
+        self._tell_suspension(progress)
+        if verdict is not None:
+            changes = await self._change_pods(plan)
+            if changes.error is not None:
+                raise changes.error
+        await self._finish(status, counting, progress.verdict)
         if changes.error is not None:
             raise changes.error
         waits = [plan.after]
         if progress.verdict is None and (deadline := job.deadline(start)) is not None:
             waits.append(deadline - now)
         return Result(after=min((wait for wait in waits if wait is not None), default=None))
+
+    async def _change_pods(self, plan: PodPlan) -> PodChanges:
+        changes = await apply_pod_plan(self._ctx, self._job, self._tally, plan, self._names())
+        for pod in changes.created:
+            self._memory.made.add(pod)
+        return changes
 
     def _names(self) -> NameSource:
         store, namespace = self._ctx.store(builtin.POD), self._job.key.namespace
@@ -175,14 +195,8 @@ class JobLook:
 
         return NameSource(self._job, self._tally.pods, is_taken, self._memory.used)
 
-    async def _finish(self, progress: Progress, backoff: Backoff) -> None:
-        """Write what was found, let ended pods go, count them, and end the Job if it ends."""
-        verdict = progress.verdict
-        counting = plan_counting(self._job, self._tally, progress.status, verdict)
-        status = with_interim_condition(counting.status, verdict, self._now)
-        await self._write(status)
-        self._memory.backoff = backoff
-        self._tell_suspension(progress)
+    async def _finish(self, status: Object, counting: Counting, verdict: Verdict | None) -> None:
+        """Let ended pods go, count them, and end the Job if it ends."""
         status = await self._release(status, counting)
         finished = None
         if verdict is not None and counting.is_whole:

@@ -122,6 +122,13 @@ class Job(msgspec.Struct, frozen=True, dict=True):
         return self.finished_condition is not None
 
     @property
+    def is_ending(self) -> bool:
+        """Tell whether it is decided how the Job ends; its pods end by its own hand then."""
+        return bool(
+            self.true_condition(SUCCESS_CRITERIA_MET) or self.true_condition(FAILURE_TARGET)
+        )
+
+    @property
     def finished_condition(self) -> Object | None:
         """The condition that says that the Job is Complete or Failed."""
         return self.true_condition(COMPLETE) or self.true_condition(FAILED)

@@ -45,11 +45,13 @@ def is_failed(pod: Object, job: Job) -> bool:
     """Tell whether a pod counts as a failure.
 
     One that is being deleted does: it may never get to report how it ended. Where only failed pods
-    are replaced (KEP-3939), it is waited for.
+    are replaced (KEP-3939), it is waited for. When the Job ends, it was the Job that deleted it.
     """
     if phase(pod) == "Failed":
         return True
-    return not job.replaces_only_failed and is_pod_terminating(pod) and not is_succeeded(pod)
+    if job.replaces_only_failed or job.is_ending:
+        return False
+    return is_pod_terminating(pod) and not is_succeeded(pod)
 
 
 def uid_of(pod: Object) -> str:

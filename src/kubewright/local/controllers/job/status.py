@@ -32,6 +32,11 @@ class PodChanges(msgspec.Struct):
     error: Exception | None = None
 
 
+def expect_deletions(tally: Tally) -> PodChanges:
+    """Return the changes of a look that deletes all active pods."""
+    return PodChanges(deleted=len(tally.active), deleted_ready=tally.ready)
+
+
 class Progress(msgspec.Struct, frozen=True):
     """What a look found: the status without what is counted, and how the Job ends, if it does.
 
@@ -58,7 +63,7 @@ def build_progress(
         job: The Job.
         tally: Its pods before the changes.
         verdict: How it ends, as it was judged before the changes.
-        changes: What was done to the pods since.
+        changes: What was done to the pods since, or is going to be.
         start: When it was started, if it is not suspended.
         now: The time that conditions get.
     """
@@ -72,8 +77,7 @@ def build_progress(
     _set(status, "active", active)
     _set(status, "startTime", format_time(start) if start is not None else None)
     if verdict is not None:
-        # Pods that could not be deleted would be left over: the Job ends when they are.
-        return Progress(status, verdict if active == 0 else None)
+        return Progress(status, verdict)
     if is_complete(job, tally, active):
         return Progress(status, COMPLETED)
     return Progress(status, None) if job.is_deleting else _note_suspension(job, status, now)

@@ -91,3 +91,37 @@ def build_job_pod(
             "containerStatuses": [{"name": "c", "restartCount": restarts, "state": state}],
         },
     }
+
+
+def build_cron_job(
+    name: str = "tick",
+    schedule: str = "0 * * * *",
+    *,
+    created: timedelta = timedelta(0),
+    status: Object | None = None,
+    **spec: Any,
+) -> Object:
+    """Build a CronJob; `created` is how long ago it was made."""
+    job = build_job()["spec"]
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "CronJob",
+        "metadata": {
+            "name": name,
+            "namespace": "ns",
+            "uid": f"uid-{name}",
+            "creationTimestamp": format_time(NOW - created),
+        },
+        "spec": {
+            "schedule": schedule,
+            "concurrencyPolicy": "Allow",
+            "successfulJobsHistoryLimit": 3,
+            "failedJobsHistoryLimit": 1,
+            "jobTemplate": {
+                "metadata": {"labels": {"from": "cron"}, "annotations": {"note": "x"}},
+                "spec": {"template": job["template"]},
+            },
+            **spec,
+        },
+        "status": status or {},
+    }

@@ -9,7 +9,6 @@ from tests.local.controllers.objects import build_claim, build_pod, build_volume
 
 from kubewright.api.resource import Object
 from kubewright.local.controllers.persistent_volume import binding
-from kubewright.local.controllers.persistent_volume.claim import find_default_class
 from kubewright.local.controllers.persistent_volume.claim_plan import (
     Bind,
     ClaimStep,
@@ -37,6 +36,7 @@ from kubewright.local.controllers.persistent_volume.volume_plan import (
     plan_reclaim,
     plan_volume,
 )
+from kubewright.local.storage.claim import find_default_class
 
 COMPLETED = {"pv.kubernetes.io/bind-completed": "yes"}
 OURS = {"pv.kubernetes.io/bound-by-controller": "yes"}

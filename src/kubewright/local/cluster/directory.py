@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import re
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -67,6 +68,11 @@ class ClusterDirectory:
     def node_state(self) -> Path:
         """Where the nodes keep the logs and volumes of their pods."""
         return self.path / "nodes"
+
+    @property
+    def volumes(self) -> Path:
+        """Where persistent volumes are while objects live in memory: they end with the cluster."""
+        return self.path / "volumes"
 
     def create(self) -> None:
         """Make the folder, readable by its user only: it holds keys."""
@@ -138,6 +144,10 @@ class ClusterDirectory:
         """Forget how to enter the networks of former nodes: their process ids may be reused."""
         for facts in self.node_state.glob("*/node.json"):
             facts.unlink(missing_ok=True)
+
+    def remove_volumes(self) -> None:
+        """Remove the volumes of a cluster that has ended: nobody knows any more whose they are."""
+        shutil.rmtree(self.volumes, ignore_errors=True)
 
     def remove_record(self) -> None:
         """Forget the record: the cluster is no longer ready."""

@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -73,12 +74,22 @@ async def choose_pod_cidrs(count: int) -> list[str]:
 
 
 class NodeProcess:
-    """One node: a process of its own, since it enters namespaces and may be killed alone."""
+    """One node: a process of its own, since it enters namespaces and may be killed alone.
+
+    `volumes` is the folder in which the persistent volumes of all nodes are.
+    """
 
     def __init__(
-        self, name: str, directory: ClusterDirectory, *, simulated: bool, pod_cidr: str
+        self,
+        name: str,
+        directory: ClusterDirectory,
+        *,
+        simulated: bool,
+        pod_cidr: str,
+        volumes: Path,
     ) -> None:
         self.name = name
+        self._volumes = volumes / name
         self._pod_cidr = pod_cidr
         self._directory = directory
         self._simulated = simulated
@@ -134,6 +145,7 @@ class NodeProcess:
     async def _spawn(self) -> asyncio.subprocess.Process:
         arguments = ["--name", self.name, "--kubeconfig", str(self._directory.kubeconfig)]
         arguments += ["--dir", str(self._directory.node_state / self.name)]
+        arguments += ["--volumes", str(self._volumes)]
         arguments += ["--pod-cidr", self._pod_cidr, "--lifeline", str(self._lifeline)]
         arguments += ["--simulated"] if self._simulated else []
         # The node ends when its standard input does: so it never outlives a killed supervisor.

@@ -13,7 +13,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from kubewright.api.errors import ConfigurationError
+from kubewright.api import builtin
+from kubewright.api.errors import AlreadyExists, ConfigurationError
 from kubewright.api.time import format_time
 from kubewright.client import event_loop
 from kubewright.local.apiserver import RunningServer, ServerOptions, serve
@@ -55,10 +56,12 @@ def run(options: ClusterOptions, on_ready: OnReady) -> int:
     directory = ClusterDirectory(options.name)
     with directory.locked():
         directory.remove_record()
+        directory.remove_volumes()
         try:
             event_loop.run(run_until_signal(_Supervisor(options, directory, on_ready).run()))
         finally:
             directory.remove_record()
+            directory.remove_volumes()
     return 0
 
 
@@ -104,6 +107,8 @@ class _Supervisor:
                 for node in nodes:
                     group.create_task(node.supervise(), name=node.name)
                 await manager.wait_ready()
+                if nodes:
+                    await ensure_storage_class(client)
                 for node in nodes:
                     await node.wait_ready(client)
                 self._announce(server, kubeconfig, nodes, choice)
@@ -127,9 +132,16 @@ class _Supervisor:
     async def _build_nodes(self, choice: PodRuntimeChoice) -> list[NodeProcess]:
         self._directory.remove_node_facts()
         networks = await choose_pod_cidrs(self._options.nodes)
+        # Volumes are kept where the objects are that know them.
+        data_dir = self._options.data_dir
+        kept = None if data_dir is None else (data_dir / "volumes").absolute()
         return [
             NodeProcess(
-                f"node-{number}", self._directory, simulated=choice.is_simulated, pod_cidr=network
+                f"node-{number}",
+                self._directory,
+                simulated=choice.is_simulated,
+                pod_cidr=network,
+                volumes=kept or self._directory.volumes,
             )
             for number, network in enumerate(networks, start=1)
         ]
@@ -155,6 +167,20 @@ class _Supervisor:
         self._directory.write_record(record)
         _logger.info("cluster %s is ready at %s", record.name, record.server)
         self._on_ready(record)
+
+
+async def ensure_storage_class(client: Client) -> None:
+    """Make the class `standard`; the default, unless another class is that already.
+
+    One that is there is left as it is: it may have been changed.
+    """
+    from kubewright.local.storage.claim import find_default_class
+    from kubewright.local.storage.local_volume import build_storage_class
+
+    classes = list(await client.list(builtin.STORAGE_CLASS))
+    storage_class = build_storage_class(default=find_default_class(classes) is None)
+    with contextlib.suppress(AlreadyExists):
+        await client.create(storage_class)
 
 
 def _explain(error: OSError, options: ClusterOptions) -> str:

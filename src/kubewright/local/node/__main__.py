@@ -34,6 +34,7 @@ def parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--kubeconfig", help="default: as kubectl finds it")
     parser.add_argument("--name", default="node-1", help="name of the Node")
     parser.add_argument("--dir", type=Path, help="volumes, logs, images; default: a temporary one")
+    parser.add_argument("--volumes", type=Path, help="persistent volumes; default: DIR/volumes")
     parser.add_argument("--images", type=Path, help="images, shared by nodes; default: DIR/images")
     parser.add_argument("--address", default=LOOPBACK, help="where the log endpoint listens")
     parser.add_argument("--pod-cidr", help="a /24 for pods; default: a free one in 10.244.0.0/16")
@@ -90,6 +91,7 @@ async def run_node(options: argparse.Namespace, folder: Path) -> None:
             folder,
             access=EndpointAccess(config.tls.ca, token),
             address=options.address,
+            volumes=options.volumes,
         )
         task = asyncio.create_task(node.run())
         loop = asyncio.get_running_loop()

@@ -13,6 +13,7 @@ import os
 import shutil
 from collections.abc import Collection, Sequence
 from pathlib import Path
+from random import Random
 
 from kubewright.api.builtin import LEASE, NODE, POD, SERVICE
 from kubewright.api.errors import AlreadyExists, KubewrightError, NotFound
@@ -40,6 +41,9 @@ from kubewright.local.node.pod_worker import PodWorker
 from kubewright.local.node.runtime import PodRuntime, RunningContainer
 from kubewright.local.node.stream_refused import StreamRefused
 from kubewright.local.node.stream_server import StreamServer
+from kubewright.local.storage.provisioner import Provisioner
+from kubewright.runtime.context import Environment
+from kubewright.runtime.controller import Controller
 from kubewright.runtime.events import EventBroadcaster
 
 _logger = logging.getLogger(__name__)
@@ -62,7 +66,8 @@ class Node:
 
     `folder` holds volumes and logs, and `node.json`, which tells how to enter the pod network. A
     `cache` that is given is run by whoever gave it. `access` decides who may read logs; without one
-    nobody may. `address` is where the endpoint listens: the API server must reach it.
+    nobody may. `address` is where the endpoint listens: the API server must reach it. `volumes` is
+    where persistent volumes are made, by default below `folder`.
     """
 
     def __init__(
@@ -75,6 +80,7 @@ class Node:
         cache: Cache | None = None,
         access: EndpointAccess | None = None,
         address: str = LOOPBACK,
+        volumes: Path | None = None,
         clock: Clock | None = None,
     ) -> None:
         self.name = name
@@ -92,6 +98,7 @@ class Node:
         self._store = self._cache.store(POD, fields={"spec.nodeName": name})
         self._services = self._cache.store(SERVICE)
         self._network = self._build_network()
+        self._provisioner = self._build_provisioner(volumes or folder / "volumes")
         self._workers: dict[str, PodWorker] = {}
         self._changed = asyncio.Event()
         self._ready = asyncio.Event()
@@ -112,6 +119,12 @@ class Node:
         if self._runtime.network is None:
             return None
         return ClusterNetwork(self._client, self._cache, self._runtime.network, clock=self._clock)
+
+    def _build_provisioner(self, folder: Path) -> list[Controller]:
+        environment = Environment(
+            self._client, self._cache, self._clock, Random(), self._broadcaster
+        )
+        return Provisioner(self.name, folder).build_controllers(environment)
 
     async def run(self) -> None:
         """Run the node until cancelled; its pods end with it.
@@ -178,6 +191,8 @@ class Node:
         known = {entry.meta.uid for entry in self._store.list()}
         await self._runtime.drop_others(known)
         await asyncio.to_thread(self._drop_leftovers, known)
+        for controller in self._provisioner:
+            group.create_task(controller.run(), name=controller.name)
         while True:
             self._changed.clear()
             entries = {entry.meta.uid: entry for entry in self._store.list()}

@@ -8,9 +8,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from kubewright.api.builtin import PERSISTENT_VOLUME_CLAIM, SERVICE_ACCOUNT
+from kubewright.api.builtin import (
+    PERSISTENT_VOLUME,
+    PERSISTENT_VOLUME_CLAIM,
+    SERVICE_ACCOUNT,
+)
 from kubewright.api.errors import NotFound
-from kubewright.api.resource import Object, Resource
+from kubewright.api.resource import Object
 from kubewright.client.objects import decode_object
 from kubewright.local.node.environment import References
 from kubewright.local.node.host_path import MountError, check_host_path
@@ -19,8 +23,6 @@ from kubewright.local.node.image.reference import InvalidReference
 from kubewright.local.node.node_context import NodeContext
 from kubewright.local.node.volume_writer import give_group, make_empty, write_files
 from kubewright.local.node.volumes import Volume, memory_size, plan_files
-
-PERSISTENT_VOLUME = Resource("", "v1", "PersistentVolume", "persistentvolumes", namespaced=False)
 
 TOKEN_SECONDS = 3600
 RENEW_AT = 0.8

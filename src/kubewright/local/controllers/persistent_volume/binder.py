@@ -21,12 +21,6 @@ from kubewright.cache.entry import Entry
 from kubewright.cache.store import Store
 from kubewright.local.controllers.core_event import with_recorder
 from kubewright.local.controllers.persistent_volume import binding
-from kubewright.local.controllers.persistent_volume.claim import (
-    claim_key,
-    class_of,
-    keys_of_pod,
-    phase_of,
-)
 from kubewright.local.controllers.persistent_volume.claim_plan import (
     Bind,
     ClaimStep,
@@ -51,6 +45,12 @@ from kubewright.local.controllers.persistent_volume.volume_plan import (
     plan_volume,
 )
 from kubewright.local.controllers.pod import is_pod_finished
+from kubewright.local.storage.claim import (
+    claim_key,
+    class_of,
+    keys_of_pod,
+    phase_of,
+)
 from kubewright.runtime.context import Context
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.events import EventRecorder

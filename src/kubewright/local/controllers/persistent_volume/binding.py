@@ -7,7 +7,7 @@ two writes goes on where it was.
 from __future__ import annotations
 
 from kubewright.api.resource import Object
-from kubewright.local.controllers.persistent_volume.claim import (
+from kubewright.local.storage.claim import (
     BETA_PROVISIONER,
     BIND_COMPLETED,
     BOUND_BY_CONTROLLER,

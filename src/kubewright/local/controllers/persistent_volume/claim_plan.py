@@ -8,7 +8,8 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from kubewright.api.resource import Object
-from kubewright.local.controllers.persistent_volume.claim import (
+from kubewright.local.controllers.persistent_volume.matching import find_mismatch, find_volume
+from kubewright.local.storage.claim import (
     BIND_COMPLETED,
     SELECTED_NODE,
     annotations_of,
@@ -18,7 +19,6 @@ from kubewright.local.controllers.persistent_volume.claim import (
     is_reserved_for,
     waits_for_consumer,
 )
-from kubewright.local.controllers.persistent_volume.matching import find_mismatch, find_volume
 
 
 class Bind(msgspec.Struct, frozen=True):

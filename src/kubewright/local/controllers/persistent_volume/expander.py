@@ -6,11 +6,10 @@ No volume is grown by the control plane itself; what a provisioner made, its res
 from __future__ import annotations
 
 from kubewright.api import builtin
-from kubewright.api.quantity import Quantity
-from kubewright.api.resource import NamespacedName, Object
+from kubewright.api.resource import NamespacedName
 from kubewright.cache.entry import Change
 from kubewright.local.controllers.core_event import with_recorder
-from kubewright.local.controllers.persistent_volume.claim import phase_of, requested
+from kubewright.local.storage.claim import requested, wants_growth
 from kubewright.runtime.context import Context
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.events import EventRecorder
@@ -25,12 +24,6 @@ def build_expander_controller(recorder: EventRecorder) -> Controller:
         changes=_asks_for_more,
         reads=[builtin.PERSISTENT_VOLUME],
     )
-
-
-def wants_growth(claim: Object) -> bool:
-    """Tell whether a bound claim asks for more storage than it says that it has."""
-    has = ((claim.get("status") or {}).get("capacity") or {}).get("storage")
-    return phase_of(claim) == "Bound" and requested(claim) > Quantity(str(has or 0))
 
 
 def _asks_for_more(change: Change) -> bool:

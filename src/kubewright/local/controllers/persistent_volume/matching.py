@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from kubewright.api.resource import Object
 from kubewright.local.controllers.label_selector import LabelSelector
-from kubewright.local.controllers.persistent_volume.claim import (
+from kubewright.local.storage.claim import (
     capacity,
     class_of,
     is_reserved_for,

@@ -15,12 +15,12 @@ from kubewright.api.resource import NamespacedName, Object
 from kubewright.api.time import format_time
 from kubewright.cache.cache import Cache
 from kubewright.cache.entry import Change, Entry
-from kubewright.local.controllers.persistent_volume.claim import (
+from kubewright.local.controllers.pod import is_pod_finished, is_pod_terminating
+from kubewright.local.storage.claim import (
     claims_of_pod,
     keys_of_pod,
     phase_of,
 )
-from kubewright.local.controllers.pod import is_pod_finished, is_pod_terminating
 from kubewright.runtime.context import Context
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.watch import Watch

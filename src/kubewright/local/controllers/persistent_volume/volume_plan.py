@@ -8,7 +8,7 @@ from typing import TypeAlias
 import msgspec
 
 from kubewright.api.resource import Object
-from kubewright.local.controllers.persistent_volume.claim import (
+from kubewright.local.storage.claim import (
     PROVISIONED_BY,
     annotations_of,
     mode_of,

@@ -20,9 +20,7 @@ from kubewright.local.controllers.scheduler.outcome import build_binding, build_
 from kubewright.local.controllers.scheduler.placement import Placement, plan_placement
 from kubewright.local.controllers.scheduler.refusal import Plugin
 from kubewright.local.controllers.scheduler.surroundings import (
-    PERSISTENT_VOLUME,
     READS,
-    STORAGE_CLASS,
     read_budgets,
     read_incoming,
 )
@@ -62,8 +60,8 @@ def build_scheduler() -> Controller:
             Watch(builtin.POD, helped(FREED), changes=pod_makes_room, is_start_known=True),
             Watch(builtin.POD, helped(JOINED), changes=pod_is_company, is_start_known=True),
             Watch(builtin.PERSISTENT_VOLUME_CLAIM, helped(STORED), is_start_known=True),
-            Watch(PERSISTENT_VOLUME, helped(STORED), is_start_known=True),
-            Watch(STORAGE_CLASS, helped(STORED), is_start_known=True),
+            Watch(builtin.PERSISTENT_VOLUME, helped(STORED), is_start_known=True),
+            Watch(builtin.STORAGE_CLASS, helped(STORED), is_start_known=True),
             Watch(
                 builtin.NAMESPACE,
                 helped(frozenset((Plugin.POD_AFFINITY,))),
@@ -192,7 +190,7 @@ async def _prepare_volumes(ctx: Context, pod: Object, placement: Placement) -> N
         await _patch_status(ctx, NamespacedName.of(pod), patch)
     for binding in placement.volumes.bind:
         key = NamespacedName("", binding.volume["metadata"]["name"])
-        await ctx.patch(PERSISTENT_VOLUME, key, build_volume_binding(binding))
+        await ctx.patch(builtin.PERSISTENT_VOLUME, key, build_volume_binding(binding))
     for claim in placement.volumes.provision:
         annotations = claim["metadata"].get("annotations") or {}
         if annotations.get(SELECTED_NODE) != placement.node:

@@ -14,8 +14,6 @@ from kubewright.local.controllers.scheduler.pod_info import PodInfo
 from kubewright.local.controllers.scheduler.preemption import Budget
 from kubewright.runtime.context import Context
 
-STORAGE_CLASS = Resource("storage.k8s.io", "v1", "StorageClass", "storageclasses", namespaced=False)
-PERSISTENT_VOLUME = Resource("", "v1", "PersistentVolume", "persistentvolumes", namespaced=False)
 _CONTROLLER = Resource("", "v1", "ReplicationController", "replicationcontrollers")
 
 _OWNERS = {
@@ -44,9 +42,9 @@ def _read_claims(ctx: Context, pod: Object) -> PodClaims:
     return read_claims(
         pod,
         lambda name: ctx.get(builtin.PERSISTENT_VOLUME_CLAIM, NamespacedName(namespace, name)),
-        lambda name: ctx.get(STORAGE_CLASS, NamespacedName("", name)),
-        lambda name: ctx.get(PERSISTENT_VOLUME, NamespacedName("", name)),
-        lambda: ctx.list(PERSISTENT_VOLUME),
+        lambda name: ctx.get(builtin.STORAGE_CLASS, NamespacedName("", name)),
+        lambda name: ctx.get(builtin.PERSISTENT_VOLUME, NamespacedName("", name)),
+        lambda: ctx.list(builtin.PERSISTENT_VOLUME),
     )
 
 

@@ -1,4 +1,4 @@
-"""What controllers read from claims, volumes and storage classes. Pure."""
+"""What controllers and provisioners read from claims, volumes and storage classes. Pure."""
 
 from __future__ import annotations
 
@@ -61,6 +61,17 @@ def requested(claim: Object) -> Quantity:
     """Return how much storage a claim asks for."""
     requests = (claim["spec"].get("resources") or {}).get("requests") or {}
     return Quantity(str(requests.get("storage") or 0))
+
+
+def has_storage(claim: Object) -> Quantity:
+    """Return how much storage a claim says that it has."""
+    storage = ((claim.get("status") or {}).get("capacity") or {}).get("storage")
+    return Quantity(str(storage or 0))
+
+
+def wants_growth(claim: Object) -> bool:
+    """Tell whether a bound claim asks for more storage than it says that it has."""
+    return phase_of(claim) == "Bound" and requested(claim) > has_storage(claim)
 
 
 def capacity(volume: Object) -> Quantity:

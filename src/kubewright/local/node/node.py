@@ -124,7 +124,10 @@ class Node:
         environment = Environment(
             self._client, self._cache, self._clock, Random(), self._broadcaster
         )
-        return Provisioner(self.name, folder).build_controllers(environment)
+        controllers = Provisioner(self.name, folder).build_controllers()
+        for controller in controllers:
+            controller.attach(environment)
+        return controllers
 
     async def run(self) -> None:
         """Run the node until cancelled; its pods end with it.

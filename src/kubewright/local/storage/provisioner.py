@@ -26,7 +26,7 @@ from kubewright.local.storage.claim import (
     requested,
     wants_growth,
 )
-from kubewright.runtime.context import Context, Environment
+from kubewright.runtime.context import Context
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.watch import Watch
 
@@ -48,8 +48,8 @@ class Provisioner(msgspec.Struct, frozen=True):
     node: str
     folder: Path
 
-    def build_controllers(self, environment: Environment) -> list[Controller]:
-        """Build and attach the controllers; to be called before the cache runs."""
+    def build_controllers(self) -> list[Controller]:
+        """Build the controllers: one makes volumes and lets them grow, the other removes them."""
         claims = Controller(
             f"{local_volume.NAME}_{self.node}",
             builtin.PERSISTENT_VOLUME_CLAIM,
@@ -62,8 +62,6 @@ class Provisioner(msgspec.Struct, frozen=True):
             builtin.PERSISTENT_VOLUME,
             self.reconcile_volume,
         )
-        for controller in (claims, volumes):
-            controller.attach(environment)
         return [claims, volumes]
 
     async def reconcile_claim(self, key: NamespacedName, ctx: Context) -> None:

@@ -18,6 +18,7 @@ from kubewright.api.errors import ConfigurationError
 from kubewright.client import KubeConfig, connect
 from kubewright.local.node.detection import detect_runtime, search_path
 from kubewright.local.node.endpoint_access import EndpointAccess
+from kubewright.local.node.image.store import default_folder
 from kubewright.local.node.network import Keeping
 from kubewright.local.node.node import LOOPBACK, Node, RuntimeLost
 from kubewright.local.node.process_runtime import ProcessRuntime
@@ -35,7 +36,9 @@ def parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--name", default="node-1", help="name of the Node")
     parser.add_argument("--dir", type=Path, help="volumes, logs, images; default: a temporary one")
     parser.add_argument("--volumes", type=Path, help="persistent volumes; default: DIR/volumes")
-    parser.add_argument("--images", type=Path, help="images, shared by nodes; default: DIR/images")
+    parser.add_argument(
+        "--images", type=Path, help="images, shared by nodes; default: in this user's cache"
+    )
     parser.add_argument("--address", default=LOOPBACK, help="where the log endpoint listens")
     parser.add_argument("--pod-cidr", help="a /24 for pods; default: a free one in 10.244.0.0/16")
     parser.add_argument("--simulated", action="store_true", help="run no processes")
@@ -73,7 +76,8 @@ async def build_runtime(options: argparse.Namespace, folder: Path) -> PodRuntime
     keeping = None
     if options.keep_seconds and options.dir is not None:
         keeping = Keeping(folder / "holder.sock", options.keep_seconds, options.lifeline)
-    return ProcessRuntime(folder, pod_cidr=options.pod_cidr, images=options.images, keeping=keeping)
+    images = options.images or default_folder()
+    return ProcessRuntime(folder, pod_cidr=options.pod_cidr, images=images, keeping=keeping)
 
 
 async def run_node(options: argparse.Namespace, folder: Path) -> None:

@@ -96,7 +96,7 @@ class ContainerStarter:
             node=node,
             read_file=lambda name, path: read_volume_file(volumes, name, path),
         )
-        security = build_security(pod, spec, image)
+        security = build_security(pod, spec, image, is_one_uid=context.runtime.is_one_uid)
         mounts = await asyncio.to_thread(
             lambda: [*plan_container_mounts(spec, volumes, variables, prepare_sub_path)]
         )

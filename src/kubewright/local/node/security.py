@@ -57,8 +57,13 @@ CAPABILITIES = (
 ALL_CAPABILITIES = (1 << len(CAPABILITIES)) - 1
 
 
-def build_security(pod: Object, container: Object, image: Image) -> SecuritySettings:
+def build_security(
+    pod: Object, container: Object, image: Image, *, is_one_uid: bool = False
+) -> SecuritySettings:
     """Build the settings of a container; its own context goes before the pod's.
+
+    Where a container has one user, an image whose entry point would step down from root starts as
+    the user that it steps down to.
 
     Raises:
         ConfigError: it must not run as root and would, or names an unknown capability.
@@ -70,6 +75,8 @@ def build_security(pod: Object, container: Object, image: Image) -> SecuritySett
         return own.get(field) if own.get(field) is not None else of_pod.get(field)
 
     image_uid, image_gid = image.resolve_user()
+    if is_one_uid and image.steps_down_to and not image.user:
+        image_uid, image_gid = image.users[image.steps_down_to]
     asked_uid, asked_gid = choose("runAsUser"), choose("runAsGroup")
     uid = image_uid if asked_uid is None else int(asked_uid)
     if choose("runAsNonRoot"):

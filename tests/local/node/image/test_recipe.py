@@ -41,7 +41,7 @@ def test_users_that_recipes_name_are_in_them() -> None:
     ("text", "problem"),
     [
         ("name = ", "Invalid value"),
-        ('name = "x"', "Missing"),
+        ('name = "x"', "missing required field `images`"),
         ('name = "x"\nimages = []\npackages = ["p"]\ncolour = 1', "colour"),
         ('name = "x"\nimages = []\npackages = []', "at least one Debian package"),
     ],

@@ -7,17 +7,11 @@ import pytest
 from msgspec.structs import replace
 
 from kubewright.local.node.image.image import ImageError
+from kubewright.local.node.image.packages import INSTALLATION, leave_out, upstream_version
 from kubewright.local.node.image.recipe import Recipe, find_recipe
 from kubewright.local.node.image.reference import parse_reference
-from kubewright.local.node.image.store import (
-    INSTALLATION,
-    ImageStore,
-    build_image,
-    leave_out,
-    merge_usr,
-    upstream_version,
-    write_files,
-)
+from kubewright.local.node.image.root import merge_usr, write_files
+from kubewright.local.node.image.store import ImageStore, build_image
 
 
 def recipe_of(name: str) -> Recipe:

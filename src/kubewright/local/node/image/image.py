@@ -23,7 +23,8 @@ class Image(msgspec.Struct, frozen=True):
     """An image in the node's store.
 
     `root` is the folder with its root file system, or None when the machine's own /usr serves;
-    `files` is a folder of files to put over it. `note` says what differs from the image asked for,
+    `files` is a folder of files to put over it. `steps_down_to` is the user that its entry point
+    becomes when it is started as root. `note` says what differs from the image asked for,
     in one sentence. `users` maps names to (uid, gid).
     """
 
@@ -36,6 +37,7 @@ class Image(msgspec.Struct, frozen=True):
     env: Mapping[str, str] = {}
     workdir: str = "/"
     user: str = ""
+    steps_down_to: str = ""
     users: Mapping[str, tuple[int, int]] = {}
     stop_signal: str = "SIGTERM"
     size: int = 0

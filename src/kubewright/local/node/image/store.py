@@ -3,46 +3,41 @@
 from __future__ import annotations
 
 import asyncio
-import re
+import os
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from fnmatch import fnmatchcase
 from pathlib import Path
 
 from kubewright.local.node.image.image import Image, ImageError
+from kubewright.local.node.image.packages import (
+    download_packages,
+    escape,
+    read_deb_version,
+    read_host_version,
+    upstream_version,
+)
 from kubewright.local.node.image.recipe import Recipe, find_recipe, load_recipes
 from kubewright.local.node.image.reference import Reference, parse_reference
+from kubewright.local.node.image.root import (
+    drop_documents,
+    link_applets,
+    make_locales,
+    merge_usr,
+    prepare_root,
+    write_files,
+)
 from kubewright.local.node.process import run
 
-BASE = ("bash", "coreutils", "dash", "findutils", "grep", "hostname", "libc-bin", "sed")
-"""What no package names as a dependency, since Debian always has it."""
-
-INSTALLATION = (
-    "*debconf*",
-    "*-perl",
-    "adduser",
-    "dpkg",
-    "gawk",
-    "init-system-helpers",
-    "install-info",
-    "libdebian-installer*",
-    "libperl*",
-    "lsb-base",
-    "mawk",
-    "original-awk",
-    "passwd",
-    "perl*",
-    "sysvinit-utils",
-    "usr-is-merged",
-    "usrmerge",
-)
-"""What packages name as a dependency only for the scripts that install them."""
-
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-MERGED = {name: f"usr/{name}" for name in ("bin", "sbin", "lib", "lib64")}
 _FILES, _ROOT = "files", "root"
+
+
+def default_folder() -> Path:
+    """Return the folder of this user's images (XDG base directory specification)."""
+    cache = os.environ.get("XDG_CACHE_HOME")
+    return (Path(cache) if cache else Path.home() / ".cache") / "kubewright" / "images"
 
 
 class ImageStore:
@@ -97,14 +92,15 @@ class ImageStore:
         return image
 
     def _find_made(self, recipe: Recipe, reference: Reference) -> Image | None:
-        made = sorted(self._folder.glob(f"{recipe.name}@*"), key=lambda made: made.stat().st_mtime)
+        pattern = f"{recipe.name}@*_{recipe.digest}"
+        made = sorted(self._folder.glob(pattern), key=lambda made: made.stat().st_mtime)
         if not made:
             return None
-        version = made[-1].name.partition("@")[2].replace("%3a", ":")
+        version = made[-1].name.partition("@")[2].rpartition("_")[0].replace("%3a", ":")
         return build_image(recipe, reference, version, made[-1], from_host=False)
 
     async def _prepare_host(self, recipe: Recipe, version: str) -> Path:
-        target = self._folder / f"{recipe.name}+{escape(version)}"
+        target = self._folder / f"{recipe.name}+{escape(version)}_{recipe.digest}"
         if not target.exists():
             with self._staging(target) as staging:
                 await asyncio.to_thread(write_files, recipe, staging / _FILES)
@@ -114,7 +110,7 @@ class ImageStore:
         with tempfile.TemporaryDirectory() as downloads:
             debs = await download_packages(recipe, Path(downloads))
             version = await read_deb_version(debs[recipe.packages[0]])
-            target = self._folder / f"{recipe.name}@{escape(version)}"
+            target = self._folder / f"{recipe.name}@{escape(version)}_{recipe.digest}"
             with self._staging(target) as staging:
                 root = staging / _ROOT
                 await asyncio.to_thread(prepare_root, root)
@@ -123,7 +119,9 @@ class ImageStore:
                     if code:
                         raise ImageError("ErrImagePull", f"{deb.name} cannot be unpacked: {output}")
                 await asyncio.to_thread(merge_usr, root)
+                await asyncio.to_thread(drop_documents, root)
                 await asyncio.to_thread(write_files, recipe, root)
+                await make_locales(root, recipe.locales)
                 if recipe.applets:
                     await link_applets(root, recipe.applets)
 
@@ -142,16 +140,6 @@ class ImageStore:
                     raise
         finally:
             shutil.rmtree(staging, ignore_errors=True)
-
-
-def escape(version: str) -> str:
-    """Write a version as part of a folder's name: a colon would end overlayfs' lowerdir."""
-    return version.replace(":", "%3a")
-
-
-def upstream_version(version: str) -> str:
-    """Return the upstream part of a Debian version: `1:1.35.0-4+deb12u1` is `1.35.0`."""
-    return re.sub(r"[-+~].*", "", version.rpartition(":")[2])
 
 
 def build_image(
@@ -176,126 +164,8 @@ def build_image(
         env={"PATH": DEFAULT_PATH, **recipe.env},
         workdir=recipe.workdir,
         user=recipe.user,
+        steps_down_to=recipe.steps_down_to,
         users={user.name: (user.uid, user.gid) for user in recipe.users},
         stop_signal=recipe.stop_signal,
         note=note,
     )
-
-
-async def read_host_version(recipe: Recipe) -> str:
-    """Return the version of a recipe's first package here; "" unless all are installed."""
-    template = "${db:Status-Status} ${Package} ${Version}\n"
-    try:
-        _, output = await run(["dpkg-query", "-W", "-f", template, *recipe.packages])
-    except FileNotFoundError:
-        return ""
-    installed = {}
-    for line in output.splitlines():
-        match line.split():
-            case ["installed", package, version]:
-                installed[package] = version
-    return installed[recipe.packages[0]] if installed.keys() >= set(recipe.packages) else ""
-
-
-async def download_packages(recipe: Recipe, folder: Path) -> dict[str, Path]:
-    """Download the packages of a recipe and what they depend on; return the files by package.
-
-    Raises:
-        ImageError: apt is missing or cannot download; names the one command that helps.
-    """
-    packages = ", ".join(recipe.packages)
-    remedy = f"run: apt-get update, or as root: apt-get install {' '.join(recipe.packages)}"
-    try:
-        names = await list_dependencies([*recipe.packages, *(BASE if recipe.base else ())])
-        wanted = leave_out(names, (*INSTALLATION, *recipe.without))
-        shell = 'cd "$0" && exec apt-get -qq -o APT::Sandbox::User=root download "$@"'
-        code, output = await run(["sh", "-c", shell, str(folder), *wanted])
-    except FileNotFoundError as error:
-        raise ImageError(
-            "ErrImagePull",
-            f"packages {packages} are not installed, and {error.filename} is missing to download "
-            f"them: install {packages} with this machine's package manager",
-        ) from None
-    files = await asyncio.to_thread(lambda: list(folder.glob("*.deb")))
-    debs = {deb.name.partition("_")[0]: deb for deb in files}
-    if code or not debs.keys() >= set(recipe.packages):
-        last = output.strip().splitlines()[-1:] or ["apt-get failed"]
-        raise ImageError(
-            "ErrImagePull",
-            f"packages {packages} are not installed and cannot be downloaded ({last[0]}); {remedy}",
-        )
-    return debs
-
-
-async def list_dependencies(packages: Sequence[str]) -> list[str]:
-    """List packages with all that they depend on, by apt's lists."""
-    without = ("recommends", "suggests", "conflicts", "breaks", "replaces", "enhances")
-    flags = [f"--no-{relation}" for relation in without]
-    _, output = await run(["apt-cache", "depends", "--recurse", *flags, *packages])
-    # Names in brackets are virtual packages; the real ones that provide them are listed as well.
-    names = [line for line in output.splitlines() if re.fullmatch(r"[a-z0-9][a-z0-9+.-]+", line)]
-    return list(dict.fromkeys([*packages, *names]))
-
-
-def leave_out(names: Iterable[str], patterns: Sequence[str]) -> list[str]:
-    """Leave out the packages that match a pattern."""
-    return [name for name in names if not any(fnmatchcase(name, p) for p in patterns)]
-
-
-async def read_deb_version(deb: Path) -> str:
-    """Read the version from a package file."""
-    _, output = await run(["dpkg-deb", "-f", str(deb), "Version"])
-    return output.strip()
-
-
-def prepare_root(root: Path) -> None:
-    """Make the folders that every root has."""
-    for name in ("etc", "tmp", "run", "var/tmp", "var/lib", "var/log", "home", "opt", "root"):
-        (root / name).mkdir(parents=True, exist_ok=True)
-    for name in ("tmp", "var/tmp"):
-        (root / name).chmod(0o1777)
-    (root / "var/run").symlink_to("../run")
-
-
-def merge_usr(root: Path) -> None:
-    """Move what is in /bin and its like into /usr, and leave links, as Debian does."""
-    for name, target in MERGED.items():
-        folder, merged = root / name, root / target
-        merged.mkdir(parents=True, exist_ok=True)
-        if folder.is_dir():
-            shutil.copytree(folder, merged, symlinks=True, dirs_exist_ok=True)
-            shutil.rmtree(folder)
-        folder.symlink_to(target)
-
-
-def write_files(recipe: Recipe, root: Path) -> None:
-    """Write what a recipe adds: its files, and /etc/passwd and /etc/group with its users."""
-    passwd = ["root:x:0:0:root:/root:/bin/sh"]
-    group = ["root:x:0:"]
-    for user in recipe.users:
-        passwd.append(f"{user.name}:x:{user.uid}:{user.gid}::{user.home}:{user.shell}")
-        group.append(f"{user.name}:x:{user.gid}:")
-    passwd.append("nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin")
-    group.append("nogroup:x:65534:")
-    contents = {
-        "/etc/passwd": ("\n".join(passwd) + "\n", 0o644),
-        "/etc/group": ("\n".join(group) + "\n", 0o644),
-        **{file.path: (file.content.lstrip("\n"), file.mode) for file in recipe.files},
-    }
-    for path, (content, mode) in contents.items():
-        target = root / path.lstrip("/")
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(content)
-        target.chmod(mode)
-
-
-async def link_applets(root: Path, program: str) -> None:
-    """Link every name that a multi-call program answers to, as its installation would."""
-    code, output = await run([str(root) + program, "--list"])
-    if code:
-        raise ImageError("ErrImagePull", f"{program} does not run on this machine: {output}")
-    folder = (root / program.lstrip("/")).parent
-    for name in output.split():
-        link = folder / name
-        if not link.exists():
-            link.symlink_to(program)

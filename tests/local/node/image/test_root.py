@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from kubewright.local.node.image.image import ImageError
+from kubewright.local.node.image.recipe import parse_recipe
+from kubewright.local.node.image.root import drop_documents, write_files
+
+TEXT = """
+name = "x"
+images = ["x"]
+packages = ["x"]
+[links]
+"/etc/x/my.cnf" = "x.cnf"
+[[folders]]
+path = "/run/x"
+mode = 0o1777
+[[edits]]
+path = "/etc/x/x.cnf"
+pattern = "(?m)^(bind)"
+text = "#\\\\1"
+"""
+
+
+def test_recipe_links_opens_and_edits(tmp_path: Path) -> None:
+    (tmp_path / "etc/x").mkdir(parents=True)
+    (tmp_path / "etc/x/x.cnf").write_text("a=1\nbind=2\n")
+    write_files(parse_recipe(TEXT, "x"), tmp_path)
+    assert os.readlink(tmp_path / "etc/x/my.cnf") == "x.cnf"
+    assert (tmp_path / "run/x").stat().st_mode & 0o7777 == 0o1777
+    assert (tmp_path / "etc/x/x.cnf").read_text() == "a=1\n#bind=2\n"
+
+
+def test_edit_without_anything_to_edit_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "etc/x").mkdir(parents=True)
+    (tmp_path / "etc/x/x.cnf").write_text("a=1\n")
+    with pytest.raises(ImageError, match=r"x.cnf has nothing that matches"):
+        write_files(parse_recipe(TEXT, "x"), tmp_path)
+
+
+def test_documents_are_left_out(tmp_path: Path) -> None:
+    (tmp_path / "usr/share/doc/x").mkdir(parents=True)
+    (tmp_path / "usr/share/x").mkdir()
+    drop_documents(tmp_path)
+    assert [entry.name for entry in (tmp_path / "usr/share").iterdir()] == ["x"]

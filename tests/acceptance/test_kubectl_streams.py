@@ -12,7 +12,7 @@ import struct
 import subprocess
 import termios
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -251,6 +251,20 @@ def test_port_forward_carries_several_connections(kubectl: Kubectl, pod: str) ->
         assert one.recv(64).startswith(b"VERSION")
 
     assert received == b"VALUE key 0 %d\r\n%s\r\nEND\r\n" % (len(value), value)
+
+
+def test_port_forward_carries_fifty_connections_at_once(kubectl: Kubectl, pod: str) -> None:
+    with port_forward(kubectl, pod, 11211) as (port, _), ExitStack() as stack:
+        address = ("127.0.0.1", port)
+        clients = [stack.enter_context(socket.create_connection(address, 20)) for _ in range(50)]
+        for number, client in enumerate(clients):
+            client.sendall(b"set key%d 0 0 2\r\n%02d\r\n" % (number, number))
+        assert {client.recv(64) for client in clients} == {b"STORED\r\n"}
+        for number, client in enumerate(reversed(clients)):
+            client.sendall(b"get key%d\r\n" % number)
+        answers = [client.recv(64) for client in reversed(clients)]
+
+    assert answers == [b"VALUE key%d 0 2\r\n%02d\r\nEND\r\n" % (n, n) for n in range(50)]
 
 
 def test_port_forward_says_that_nothing_listens(kubectl: Kubectl, pod: str) -> None:

@@ -92,9 +92,10 @@ def test_requests_go_on_to_pods_services_and_nodes(kubectl: Kubectl) -> None:
     pod = build_pod("web", 8080, image="busybox:1.35", command=["sh", "-c", SERVE])
     start(kubectl, pod, build_service("web", 80, 8080))
     base = f"/api/v1/namespaces/{kubectl.namespace}"
+    first = ("get", "--raw", f"{base}/services/web:80/proxy/")
+    eventually(lambda: "hello" in kubectl(*first, code=None), "an API server that knows of it")
 
     for path in (
-        "services/web/proxy/",
         "services/web:80/proxy/index.html",
         "services/http:web:main/proxy/",
         "pods/web/proxy/",
@@ -104,7 +105,10 @@ def test_requests_go_on_to_pods_services_and_nodes(kubectl: Kubectl) -> None:
     node = kubectl("get", "pod", "web", "-o=jsonpath={.spec.nodeName}")
     assert kubectl("get", "--raw", f"/api/v1/nodes/{node}/proxy/healthz") == "ok"
     missing = kubectl("get", "--raw", f"{base}/services/web:9/proxy/", code=1)
-    assert 'no service port "9" found for service "web"' in missing
+    assert 'no service port 9 found for service "web"' in missing
+    # The only port has a name: without it none is meant.
+    missing = kubectl("get", "--raw", f"{base}/services/web/proxy/", code=1)
+    assert 'no endpoints available for service "web"' in missing
     refused = kubectl("get", "--raw", f"{base}/pods/web:9/proxy/", code=1)
     assert "connection refused" in refused
 

@@ -34,7 +34,7 @@ def find_endpoint(
         store: The objects.
         namespace: The Service's namespace.
         name: The Service's name.
-        port: Its number, its name, or "" for the only one.
+        port: Its number, or its name, which is "" for a port that has none.
         choose: Where the choice comes from.
 
     Raises:
@@ -43,10 +43,9 @@ def find_endpoint(
     service = read_service(store, namespace, name)
     if service is None:
         raise LookupError(f'service "{name}" not found')
-    port_name = find_port_name(service, port)
+    port_name = find_port_name(service, port) if isinstance(port, int) else port
     if port_name is None:
-        shown = f'"{port}"' if isinstance(port, str) else str(port)
-        raise LookupError(f'no service port {shown} found for service "{name}"')
+        raise LookupError(f'no service port {port} found for service "{name}"')
     slices = list_slices(store, namespace, name)
     ready = [endpoint for each in slices for endpoint in _ready(each, port_name)]
     if not ready:
@@ -72,16 +71,10 @@ def _service_of(endpoint_slice: Object) -> str:
     return str(labels.get("kubernetes.io/service-name") or "")
 
 
-def find_port_name(service: Object, wanted: int | str) -> str | None:
-    """Return the name of a Service's port; None where there is no such port."""
-    ports = (service.get("spec") or {}).get("ports") or []
-    if wanted == "" and len(ports) == 1:
-        return ports[0].get("name") or ""
-    for port in ports:
-        name = port.get("name") or ""
-        if str(wanted) == str(port.get("port")) or (wanted and wanted == name):
-            return name
-    return None
+def find_port_name(service: Object, port: int) -> str | None:
+    """Return the name of a Service's port by its number; None where there is no such port."""
+    ports = (service.get("spec") or {}).get("ports") or ()
+    return next((p.get("name") or "" for p in ports if p.get("port") == port), None)
 
 
 def _ready(endpoint_slice: Object, port_name: str) -> Iterator[ServiceEndpoint]:

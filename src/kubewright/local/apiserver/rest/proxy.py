@@ -62,9 +62,10 @@ class ClusterProxy:
     async def _to_service(self, call: Call) -> Answer:
         scheme, name, port = split_name(call.name)
         await replace(call, info=replace(call.info, name=name)).read()
-        backend = call.backend
+        store, choose = call.backend.store, call.backend.random
+        wanted = int(port) if port.isdecimal() else port
         try:
-            endpoint = find_endpoint(backend.store, call.namespace, name, port, backend.random)
+            endpoint = find_endpoint(store, call.namespace, name, wanted, choose)
         except LookupError as error:
             raise ServiceUnavailable(str(error.args[0])) from None
         return await self._send(call, scheme, endpoint.host, str(endpoint.port))

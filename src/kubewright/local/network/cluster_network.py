@@ -6,10 +6,11 @@ import asyncio
 import logging
 import socket
 from collections.abc import Sequence
+from ipaddress import IPv4Network
 from pathlib import Path
 from random import Random, SystemRandom
 
-from kubewright.api.builtin import NAMESPACE, SERVICE
+from kubewright.api.builtin import NAMESPACE, NODE, SERVICE
 from kubewright.api.errors import KubewrightError
 from kubewright.api.resource import NamespacedName
 from kubewright.cache.cache import Cache
@@ -21,6 +22,8 @@ from kubewright.local.network.dns_zone import ClusterZone
 from kubewright.local.network.namespace import NetworkNamespace, SocketKind
 from kubewright.local.network.service import ENDPOINT_SLICE, HEADLESS
 from kubewright.local.network.service_directory import ServiceDirectory
+from kubewright.local.network.service_proxy import ServiceProxy
+from kubewright.local.network.service_routes import Backend
 
 _logger = logging.getLogger(__name__)
 
@@ -33,7 +36,8 @@ class ClusterNetwork:
     """Names and Services for the pods of one node.
 
     `prepare` finds the name server's address, which pods are told when they start; `run` serves.
-    A `cache` is run by whoever gave it.
+    A `cache` is run by whoever gave it. `api_server` is where the API is served, as the host
+    reaches it: pods reach it by its Service.
     """
 
     def __init__(
@@ -41,8 +45,10 @@ class ClusterNetwork:
         client: Client,
         cache: Cache,
         namespace: NetworkNamespace,
+        node: str,
         *,
         clock: Clock,
+        api_server: Backend | None = None,
         domain: str = "cluster.local",
         random: Random | None = None,
     ) -> None:
@@ -50,13 +56,23 @@ class ClusterNetwork:
         self._namespace = namespace
         self._clock = clock
         self._random = random or SystemRandom()
-        self._changed = asyncio.Event()
+        self._directory = ServiceDirectory()
         self._dns_address = ""
         self._has_own_dns = False
+        self._proxy = ServiceProxy(
+            self._directory,
+            namespace,
+            node,
+            networks=self._list_networks,
+            own_address=lambda: self._dns_address if self._has_own_dns else "",
+            api_server=api_server,
+            clock=clock,
+            random=self._random,
+        )
         self._services = cache.store(SERVICE)
         self._slices = cache.store(ENDPOINT_SLICE)
         self._namespaces = cache.store(NAMESPACE, metadata_only=True)
-        self._directory = ServiceDirectory()
+        self._nodes = cache.store(NODE)
         self._zone = ClusterZone(
             self._directory,
             lambda name: self._namespaces.get(NamespacedName("", name)) is not None,
@@ -92,10 +108,20 @@ class ClusterNetwork:
 
     async def run(self) -> None:
         """Serve until cancelled. Raises NetworkError."""
-        DirectoryFeed(self._services, self._slices, self._directory, self._changed.set)
+        wake = self._proxy.wake
+        DirectoryFeed(self._services, self._slices, self._directory, wake)
+        self._nodes.subscribe(lambda change: wake())
         async with asyncio.TaskGroup() as group:
+            group.create_task(self._proxy.run(), name="services")
             if self._has_own_dns:
                 group.create_task(self._serve_names(), name="dns")
+
+    def _list_networks(self) -> Sequence[IPv4Network]:
+        """List the networks of all nodes' pods."""
+        found = {self._namespace.cidr}
+        for entry in self._nodes.list():
+            found.update(entry.object().get("spec", {}).get("podCIDRs") or ())
+        return [IPv4Network(cidr) for cidr in sorted(found) if ":" not in cidr]
 
     async def _serve_names(self) -> None:
         # The DNS library is loaded beside what else starts.

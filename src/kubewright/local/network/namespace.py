@@ -16,6 +16,11 @@ class NetworkNamespace(Protocol):
         """The node's own address in the network."""
         ...
 
+    @property
+    def cidr(self) -> str:
+        """The network of this node's pods."""
+        ...
+
     async def open_socket(self, kind: SocketKind) -> socket.socket:
         """Make a socket there; it does not block. Raises NetworkError."""
         ...
@@ -24,10 +29,14 @@ class NetworkNamespace(Protocol):
         """Make an address the node's own. Raises NetworkError."""
         ...
 
-    async def add_route(self, network: str) -> None:
-        """Let a range of virtual addresses have a way. Raises NetworkError."""
+    async def open_wire(self) -> socket.socket:
+        """Open the way to pods of other nodes. Raises NetworkError."""
         ...
 
-    async def open_wire(self, network: str) -> socket.socket:
-        """Open the way to pods of other nodes. Raises NetworkError."""
+    async def add_route(self, network: str) -> None:
+        """Let addresses of another node's pods lead there. Raises NetworkError."""
+        ...
+
+    async def remove_route(self, network: str) -> None:
+        """Let them no longer. Raises NetworkError."""
         ...

@@ -9,13 +9,16 @@ import hashlib
 import logging
 import os
 import signal
+import socket
 import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from kubewright.api.errors import ConfigurationError
 from kubewright.client import KubeConfig, connect
+from kubewright.local.network.service_routes import Backend
 from kubewright.local.node.detection import detect_runtime, search_path
 from kubewright.local.node.endpoint_access import EndpointAccess
 from kubewright.local.node.image.store import default_folder
@@ -80,6 +83,18 @@ async def build_runtime(options: argparse.Namespace, folder: Path) -> PodRuntime
     return ProcessRuntime(folder, pod_cidr=options.pod_cidr, images=images, keeping=keeping)
 
 
+async def find_api_server(url: str) -> Backend | None:
+    """Find the address of the API server; None where it has none of IPv4."""
+    parts = urlsplit(url)
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    loop = asyncio.get_running_loop()
+    try:
+        found = await loop.getaddrinfo(parts.hostname or "", port, family=socket.AF_INET)
+    except OSError:
+        return None
+    return Backend(str(found[0][4][0]), port)
+
+
 async def run_node(options: argparse.Namespace, folder: Path) -> None:
     """Run a node until SIGTERM or SIGINT."""
     config = KubeConfig.load(options.kubeconfig)
@@ -96,6 +111,7 @@ async def run_node(options: argparse.Namespace, folder: Path) -> None:
             access=EndpointAccess(config.tls.ca, token),
             address=options.address,
             volumes=options.volumes,
+            api_server=await find_api_server(config.server),
         )
         task = asyncio.create_task(node.run())
         loop = asyncio.get_running_loop()

@@ -9,8 +9,9 @@ agent, and answers one request at a time on the socket it was given:
     sandbox HOSTNAME PORT ADDRESS GATEWAY    make a pod's namespaces; answers with net, uts, ipc
     socket KIND                    make a socket in this network; answers with it
     address ADDRESS                make an address one of this network's own
-    wire CIDR                      make the way to other nodes; answers with a packet socket
-    route CIDR                     let an address range lead out of this network's own sockets
+    wire                           make the way to other nodes; answers with a packet socket
+    route CIDR                     let the addresses of another node's pods lead to the wire
+    unroute CIDR                   let them no longer
     tmpfs PATH OPTIONS             mount a tmpfs that only this mount namespace and its heirs see
 
     launch PYTHON SCRIPT           start the launcher (`launcher.py create`) on the descriptors sent
@@ -46,6 +47,7 @@ BRIDGE = "pods"
 MAX_REQUEST = 1 << 16
 MAX_SENT, FIRST_FREE = 16, 64
 MAX_STATUSES = 4096
+OWN_TABLE = 100
 NETLINK_NETFILTER = 12
 SOCKETS = {
     "tcp": (socket.AF_INET, socket.SOCK_STREAM, 0),
@@ -53,12 +55,12 @@ SOCKETS = {
     "netfilter": (socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_NETFILTER),
 }
 SETTINGS = {
-    "ip_forward": "1",
+    "ipv4/ip_forward": "1",
     # The sender of a packet that goes back to the bridge cannot reach its target in another way.
-    "conf/all/send_redirects": "0",
-    "conf/default/send_redirects": "0",
-    "conf/all/rp_filter": "0",
-    "conf/default/rp_filter": "0",
+    "ipv4/conf/all/send_redirects": "0",
+    "ipv4/conf/default/send_redirects": "0",
+    "ipv4/conf/all/rp_filter": "0",
+    "ipv4/conf/default/rp_filter": "0",
 }
 WIRE, WIRE_END = "nodes", "nodes-end"
 WIRE_ADDRESS = "02:6b:77:00:00:01"
@@ -100,25 +102,37 @@ def make_bridge(cidr: str, gateway: str) -> None:
     passes the rules of Services and NetworkPolicies.
     """
     for name, value in SETTINGS.items():
-        with open(f"/proc/sys/net/ipv4/{name}", "w") as setting:
+        with open(f"/proc/sys/net/{name}", "w") as setting:
             setting.write(value)
+    # Else rules are met on the bridge already, which passes on by itself what they lead elsewhere.
+    with (
+        contextlib.suppress(FileNotFoundError),
+        open("/proc/sys/net/bridge/bridge-nf-call-iptables", "w") as setting,
+    ):
+        setting.write("0")
     prefix = cidr.partition("/")[2]
     run_ip(
         f"link set lo up\nlink add {BRIDGE} type bridge forward_delay 0 stp_state 0\n"
         f"addr add {gateway}/{prefix} dev {BRIDGE}\nlink set {BRIDGE} up\n"
+        # Services have no place, but who connects from here needs a way to be led elsewhere.
+        f"rule add pref 32800 iif lo lookup {OWN_TABLE}\n"
+        f"route add default dev {BRIDGE} table {OWN_TABLE}\n"
     )
 
 
-def make_wire(cidr: str) -> int:
+def make_wire() -> int:
     """Make the way to the pods of other nodes; what is sent there comes out of the packet socket.
 
     Packets carry a header that tells what is left to do for them (virtio_net_hdr): checksums and
     segments are made once, by whoever takes them off the last node.
     """
+    if WIRE in (name for _, name in socket.if_nameindex()):
+        # The one of an agent that is gone: what it led to is gone with it.
+        run_ip(f"link del {WIRE}\n")
     run_ip(
         f"link add {WIRE} address {WIRE_ADDRESS} type veth peer name {WIRE_END}\n"
         f"link set {WIRE} arp off\nlink set {WIRE_END} arp off\n"
-        f"link set {WIRE} up\nlink set {WIRE_END} up\nroute replace {cidr} dev {WIRE}\n"
+        f"link set {WIRE} up\nlink set {WIRE_END} up\n"
     )
     wire = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
     wire.setsockopt(SOL_PACKET, PACKET_VNET_HDR, 1)
@@ -298,7 +312,11 @@ def change_network(words: list[str]) -> list[int]:
         case ["address", address]:
             run_ip(f"addr replace {address}/32 dev lo\n")
         case ["route", cidr]:
-            run_ip(f"route replace {cidr} dev {BRIDGE}\n")
+            run_ip(f"route replace {cidr} dev {WIRE}\n")
+        case ["unroute", cidr]:
+            run_ip(f"route del {cidr} dev {WIRE}\n")
+        case ["wire"]:
+            return [make_wire()]
         case ["sandbox", hostname, port, address, gateway]:
             return make_sandbox(hostname, port, address, gateway)
         case ["tmpfs", path, options]:

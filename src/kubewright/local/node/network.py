@@ -168,6 +168,11 @@ class PodNetwork:
         """The bridge's address: where pods reach their node."""
         return self.pool.gateway
 
+    @property
+    def cidr(self) -> str:
+        """The network of this node's pods."""
+        return str(self.pool.network)
+
     async def start(self) -> None:
         """Start the holder and make the bridge, and as root the way from the host.
 
@@ -354,20 +359,24 @@ class PodNetwork:
         """Make an address one of the network's own: sockets may be bound to it."""
         await self._request("address", address)
 
-    async def add_route(self, network: str) -> None:
-        """Give a range of virtual addresses a way, for those who connect from the bridge itself."""
-        await self._request("route", network)
-
-    async def open_wire(self, network: str) -> socket.socket:
-        """Open the way to the pods of other nodes, whose addresses are in `network`.
+    async def open_wire(self) -> socket.socket:
+        """Open the way to the pods of other nodes.
 
         Each packet for them can be received on the socket; what is sent on it arrives as if it had
         come from another node. Packets are Ethernet frames after a virtio_net_hdr.
         """
-        (descriptor,) = await self._request("wire", network)
+        (descriptor,) = await self._request("wire")
         wire = socket.socket(fileno=descriptor)
         wire.setblocking(False)
         return wire
+
+    async def add_route(self, network: str) -> None:
+        """Let the addresses of another node's pods lead to the wire."""
+        await self._request("route", network)
+
+    async def remove_route(self, network: str) -> None:
+        """Let addresses lead nowhere again."""
+        await self._request("unroute", network)
 
     def enter_command(self) -> list[str]:
         """Return the command that runs what follows it inside the pod network."""

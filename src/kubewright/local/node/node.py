@@ -25,6 +25,7 @@ from kubewright.client.client import Client
 from kubewright.client.clock import Clock, SystemClock
 from kubewright.client.requests import PatchType
 from kubewright.local.network.cluster_network import ClusterNetwork
+from kubewright.local.network.service_routes import Backend
 from kubewright.local.node.endpoint_access import EndpointAccess
 from kubewright.local.node.events import PodRecorder
 from kubewright.local.node.log_server import LogServer
@@ -67,7 +68,8 @@ class Node:
     `folder` holds volumes and logs, and `node.json`, which tells how to enter the pod network. A
     `cache` that is given is run by whoever gave it. `access` decides who may read logs; without one
     nobody may. `address` is where the endpoint listens: the API server must reach it. `volumes` is
-    where persistent volumes are made, by default below `folder`.
+    where persistent volumes are made, by default below `folder`. `api_server` is where the API is
+    served, for pods to reach it.
     """
 
     def __init__(
@@ -81,9 +83,11 @@ class Node:
         access: EndpointAccess | None = None,
         address: str = LOOPBACK,
         volumes: Path | None = None,
+        api_server: Backend | None = None,
         clock: Clock | None = None,
     ) -> None:
         self.name = name
+        self._api_server = api_server
         self._client = client
         self._runtime = runtime
         self._folder = folder
@@ -118,7 +122,14 @@ class Node:
     def _build_network(self) -> ClusterNetwork | None:
         if self._runtime.network is None:
             return None
-        return ClusterNetwork(self._client, self._cache, self._runtime.network, clock=self._clock)
+        return ClusterNetwork(
+            self._client,
+            self._cache,
+            self._runtime.network,
+            self.name,
+            clock=self._clock,
+            api_server=self._api_server,
+        )
 
     def _build_provisioner(self, folder: Path) -> list[Controller]:
         environment = Environment(

@@ -1,0 +1,149 @@
+"""Leads connections to Services to their endpoints: by the kernel, or else by relaying them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from ipaddress import IPv4Network
+from random import Random
+
+from kubewright.client.clock import Clock
+from kubewright.local.network.namespace import NetworkNamespace
+from kubewright.local.network.netlink import KernelRefused, PacketFilter
+from kubewright.local.network.proxy_plan import (
+    add_api_server,
+    lead_inside,
+    plan_node_ports,
+    plan_outside,
+    plan_services,
+    without_own,
+)
+from kubewright.local.network.relays import Relays
+from kubewright.local.network.ruleset import Ruleset, plan_changes, plan_table
+from kubewright.local.network.service_directory import ServiceDirectory
+from kubewright.local.network.service_routes import Backend, Route, build_routes
+from kubewright.local.network.service_rules import build_service_rules
+
+_logger = logging.getLogger(__name__)
+
+TABLE = "kubewright"
+QUIET_SECONDS = 0.02
+"""What changes within this time is brought to the kernel at once; the first change is at once."""
+RETRY_SECONDS = 10.0
+"""How often a port that another process had is tried again."""
+
+
+class ServiceProxy:
+    """Keeps one node's way to Services as the API has it.
+
+    Level-triggered: each round builds all rules from what the directory holds now, and sends the
+    kernel what differs from the last ones. Connections that were made keep their backend.
+    """
+
+    def __init__(
+        self,
+        directory: ServiceDirectory,
+        namespace: NetworkNamespace,
+        node: str,
+        *,
+        networks: Callable[[], Sequence[IPv4Network]],
+        own_address: Callable[[], str],
+        api_server: Backend | None,
+        clock: Clock,
+        random: Random,
+    ) -> None:
+        self._directory = directory
+        self._namespace = namespace
+        self._node = node
+        self._networks = networks
+        self._own_address = own_address
+        self._api_server = api_server
+        self._clock = clock
+        self._random = random
+        self._filter: PacketFilter | None = None
+        self._rules = Ruleset()
+        self._addresses: set[str] = set()
+        self._changed = asyncio.Event()
+
+    def wake(self) -> None:
+        """Look again: something has changed."""
+        self._changed.set()
+
+    async def run(self) -> None:
+        """Lead connections until cancelled. Raises NetworkError."""
+        self._filter = await self._open_filter()
+        try:
+            async with asyncio.TaskGroup() as group:
+                relays = Relays(self._namespace, self._clock, self._random, group)
+                try:
+                    await self._keep(relays)
+                finally:
+                    relays.close()
+        finally:
+            if self._filter is not None:
+                self._filter.close()
+
+    async def _keep(self, relays: Relays) -> None:
+        while True:
+            self._changed.clear()
+            complete = await self._sync(relays)
+            await self._clock.sleep(QUIET_SECONDS)
+            await self._wait(None if complete else RETRY_SECONDS)
+
+    async def _wait(self, seconds: float | None) -> None:
+        try:
+            async with asyncio.timeout(seconds):
+                await self._changed.wait()
+        except TimeoutError:
+            return
+
+    async def _open_filter(self) -> PacketFilter | None:
+        """Try the kernel's packet filter with the rules that are always there."""
+        try:
+            packet_filter = PacketFilter(await self._namespace.open_socket("netfilter"))
+        except OSError as error:
+            _logger.info("connections to Services are relayed: %s", error)
+            return None
+        try:
+            packet_filter.commit(plan_table(TABLE))
+            self._rules = build_service_rules((), self._namespace.gateway)
+            packet_filter.commit(plan_changes(TABLE, Ruleset(), self._rules))
+        except KernelRefused as error:
+            _logger.info("connections to Services are relayed: %s", error)
+            packet_filter.close()
+            return None
+        return packet_filter
+
+    async def _sync(self, relays: Relays) -> bool:
+        """Bring rules and relays to what they should be; return whether all could be had."""
+        gateway, networks = self._namespace.gateway, self._networks()
+        routes = build_routes(self._directory, self._node)
+        routes = without_own(add_api_server(routes, self._api_server), self._own_address())
+        outside = plan_outside(routes, networks, gateway)
+        wanted = {**outside, **plan_node_ports(routes, gateway)}
+        # The ports of relays are known only when they listen, and rules name them.
+        complete = await relays.apply({**relays.wanted, **outside})
+        routes = lead_inside(routes, networks, gateway, relays.port_of)
+        if self._filter is None:
+            await self._add_addresses(routes)
+            wanted.update(plan_services(routes, gateway))
+        else:
+            complete &= self._commit(self._filter, build_service_rules(routes, gateway))
+        return await relays.apply(wanted) and complete
+
+    async def _add_addresses(self, routes: Sequence[Route]) -> None:
+        for address in {address for route in routes for address in route.addresses}:
+            if address not in self._addresses:
+                await self._namespace.add_address(address)
+                self._addresses.add(address)
+
+    def _commit(self, packet_filter: PacketFilter, rules: Ruleset) -> bool:
+        try:
+            packet_filter.commit(plan_changes(TABLE, self._rules, rules))
+        except KernelRefused as error:
+            # Nothing of it was done: the next round compares with the same rules again.
+            _logger.warning("rules for Services were not brought up to date: %s", error)
+            return False
+        self._rules = rules
+        return True

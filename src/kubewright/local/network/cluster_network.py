@@ -108,6 +108,9 @@ class ClusterNetwork:
 
     async def run(self) -> None:
         """Serve until cancelled. Raises NetworkError."""
+        # What is not known yet must not look like what is gone.
+        for store in (self._services, self._slices, self._nodes, self._namespaces):
+            await store.wait_synced()
         wake = self._proxy.wake
         DirectoryFeed(self._services, self._slices, self._directory, wake)
         self._nodes.subscribe(lambda change: wake())

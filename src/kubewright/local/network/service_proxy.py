@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from ipaddress import IPv4Network
 from random import Random
 
+from kubewright.api.errors import KubewrightError
 from kubewright.client.clock import Clock
 from kubewright.local.network.namespace import NetworkNamespace
 from kubewright.local.network.netlink import KernelRefused, PacketFilter
@@ -27,7 +28,7 @@ from kubewright.local.network.service_rules import build_service_rules
 
 _logger = logging.getLogger(__name__)
 
-TABLE = "kubewright"
+TABLE, TRIAL = "kubewright", "kubewright-trial"
 QUIET_SECONDS = 0.02
 """What changes within this time is brought to the kernel at once; the first change is at once."""
 RETRY_SECONDS = 10.0
@@ -62,7 +63,7 @@ class ServiceProxy:
         self._clock = clock
         self._random = random
         self._filter: PacketFilter | None = None
-        self._rules = Ruleset()
+        self._rules: Ruleset | None = None
         self._addresses: set[str] = set()
         self._changed = asyncio.Event()
 
@@ -99,19 +100,19 @@ class ServiceProxy:
             return
 
     async def _open_filter(self) -> PacketFilter | None:
-        """Try the kernel's packet filter with the rules that are always there."""
+        """Open the kernel's packet filter, if it can do all that is needed."""
+        packet_filter = None
         try:
             packet_filter = PacketFilter(await self._namespace.open_socket("netfilter"))
-        except OSError as error:
+            # Tried in a table beside: rules of an agent before this one hold until there are new.
+            packet_filter.commit(plan_table(TRIAL))
+            rules = build_service_rules((), self._namespace.gateway)
+            packet_filter.commit(plan_changes(TRIAL, Ruleset(), rules))
+            packet_filter.commit(plan_table(TRIAL)[:2])
+        except (KubewrightError, OSError) as error:
             _logger.info("connections to Services are relayed: %s", error)
-            return None
-        try:
-            packet_filter.commit(plan_table(TABLE))
-            self._rules = build_service_rules((), self._namespace.gateway)
-            packet_filter.commit(plan_changes(TABLE, Ruleset(), self._rules))
-        except KernelRefused as error:
-            _logger.info("connections to Services are relayed: %s", error)
-            packet_filter.close()
+            if packet_filter is not None:
+                packet_filter.close()
             return None
         return packet_filter
 
@@ -139,8 +140,9 @@ class ServiceProxy:
                 self._addresses.add(address)
 
     def _commit(self, packet_filter: PacketFilter, rules: Ruleset) -> bool:
+        fresh = plan_table(TABLE) if self._rules is None else []
         try:
-            packet_filter.commit(plan_changes(TABLE, self._rules, rules))
+            packet_filter.commit([*fresh, *plan_changes(TABLE, self._rules or Ruleset(), rules)])
         except KernelRefused as error:
             # Nothing of it was done: the next round compares with the same rules again.
             _logger.warning("rules for Services were not brought up to date: %s", error)

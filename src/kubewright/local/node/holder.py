@@ -126,9 +126,6 @@ def make_wire() -> int:
     Packets carry a header that tells what is left to do for them (virtio_net_hdr): checksums and
     segments are made once, by whoever takes them off the last node.
     """
-    if WIRE in (name for _, name in socket.if_nameindex()):
-        # The one of an agent that is gone: what it led to is gone with it.
-        run_ip(f"link del {WIRE}\n")
     run_ip(
         f"link add {WIRE} address {WIRE_ADDRESS} type veth peer name {WIRE_END}\n"
         f"link set {WIRE} arp off\nlink set {WIRE_END} arp off\n"
@@ -238,10 +235,10 @@ class Keeper:
         for descriptor in self._stored.pop(key, ()):
             os.close(descriptor)
 
-    def wire(self, cidr: str) -> list[int]:
+    def wire(self) -> list[int]:
         """Make the way to other nodes, or return the one that an earlier agent asked for."""
         if "wire" not in self._stored:
-            made = [make_wire(cidr)]
+            made = [make_wire()]
             self.store("wire", made)
             return made
         return self.fetch("wire")
@@ -294,8 +291,8 @@ def answer(keeper: Keeper, words: list[str], sent: list[int]) -> tuple[str, list
             return keeper.network, []
         case ["others", known]:
             kill_others(set(map(int, known.split())))
-        case ["wire", cidr]:
-            return "", keeper.wire(cidr)
+        case ["wire"]:
+            return "", keeper.wire()
         case ["bridge", cidr, gateway]:
             make_bridge(cidr, gateway)
             keeper.network = cidr
@@ -315,8 +312,6 @@ def change_network(words: list[str]) -> list[int]:
             run_ip(f"route replace {cidr} dev {WIRE}\n")
         case ["unroute", cidr]:
             run_ip(f"route del {cidr} dev {WIRE}\n")
-        case ["wire"]:
-            return [make_wire()]
         case ["sandbox", hostname, port, address, gateway]:
             return make_sandbox(hostname, port, address, gateway)
         case ["tmpfs", path, options]:

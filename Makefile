@@ -16,12 +16,12 @@ ON_REAL_SERVER := tests/testing tests/runtime tests/webhook tests/adversity
 help: ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
 
-venv: $(VENV)/.ready ## Make .venv with kubewright, the memcached operator, kubectl and the test tools
+venv: $(VENV)/.ready ## Make .venv with kubewright, the operators, kubectl and the test tools
 
-$(VENV)/.ready: pyproject.toml constraints.txt operators/memcached/pyproject.toml tools/kubectl.py
+$(VENV)/.ready: pyproject.toml constraints.txt operators/memcached/pyproject.toml operators/webapp/pyproject.toml tools/kubectl.py
 	@$(PYTHON) tools/system_packages.py python3-venv
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]' -e operators/memcached
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]' -e operators/memcached -e operators/webapp
 	@$(BIN)/python tools/kubectl.py 32 $(VENV)/kubectl-32
 	@$(BIN)/python tools/kubectl.py 34 $(VENV)/kubectl-34
 	@$(BIN)/python tools/kubectl.py 37 $(VENV)/kubectl-37
@@ -43,7 +43,7 @@ lint: venv ## Check style and formatting
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check .
 
 types: venv ## Check types, of tests too
-	@$(BIN)/mypy src operators/memcached/src tests operators/memcached/tests tools demo benchmarks conformance
+	@$(BIN)/mypy src operators/memcached/src operators/webapp/src tests operators/memcached/tests operators/webapp/tests tools demo benchmarks conformance
 
 imports: venv ## Check that rooms import one way
 	@$(BIN)/lint-imports
@@ -83,8 +83,9 @@ bench: venv ## Measure servers, operators and the cache beside their peers and p
 	@KUBEWRIGHT_SHARED=$(SHARED) $(BIN)/python benchmarks/server.py
 	@KUBEWRIGHT_SHARED=$(SHARED) $(BIN)/python benchmarks/peers.py $(BENCH)
 
-generate: venv ## Write the generated files: the CRD, built-in schemas
+generate: venv ## Write the generated files: the CRDs of the operators
 	@$(BIN)/kubewright generate crd memcached_operator > operators/memcached/config/crd.yaml
+	@$(BIN)/kubewright generate crd webapp_operator > operators/webapp/config/crd.yaml
 
 clean: ## Remove the virtual environment and caches
 	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

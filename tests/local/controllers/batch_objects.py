@@ -102,7 +102,7 @@ def build_cron_job(
     **spec: Any,
 ) -> Object:
     """Build a CronJob; `created` is how long ago it was made."""
-    job = build_job()["spec"]
+    pod = {**build_job()["spec"]["template"], "metadata": {}}
     return {
         "apiVersion": "batch/v1",
         "kind": "CronJob",
@@ -119,7 +119,7 @@ def build_cron_job(
             "failedJobsHistoryLimit": 1,
             "jobTemplate": {
                 "metadata": {"labels": {"from": "cron"}, "annotations": {"note": "x"}},
-                "spec": {"template": job["template"]},
+                "spec": {"template": pod},
             },
             **spec,
         },

@@ -226,6 +226,18 @@ async def test_what_keeps_pods_from_being_made_is_told_and_tried_again(
         await jobs.wait_condition("Complete")
 
 
+async def test_the_deadline_comes_also_while_pods_are_refused(
+    transport: Transport, running: Running, ender: PodEnder, jobs: Jobs
+) -> None:
+    faults = Faults()
+    faults.fail("create", "pods", code=403, message="exceeded quota: q", times=None)
+    async with running("job", through=FaultyTransport(transport, faults)):
+        await jobs.create(activeDeadlineSeconds=2)
+        job = await jobs.wait_condition("Failed")
+    assert job["status"]["conditions"][-1]["reason"] == "DeadlineExceeded"
+    assert 1 < len(faults.log) < 5
+
+
 async def test_answers_that_are_lost_make_no_pod_and_count_none_twice(
     transport: Transport, running: Running, ender: PodEnder, jobs: Jobs
 ) -> None:

@@ -8,7 +8,13 @@ from datetime import datetime, timedelta, tzinfo
 from email.utils import format_datetime
 
 from kubewright.api import builtin
-from kubewright.api.errors import AlreadyExists, KubewrightError, NamespaceTerminating, NotFound
+from kubewright.api.errors import (
+    AlreadyExists,
+    Invalid,
+    KubewrightError,
+    NamespaceTerminating,
+    NotFound,
+)
 from kubewright.api.metadata import controller_of
 from kubewright.api.resource import NamespacedName, Object
 from kubewright.api.time import format_time
@@ -216,6 +222,9 @@ class CronJobLook:
             raise
         except KubewrightError as error:
             self._tell("Warning", "FailedCreate", f"Error creating job: {error}")
+            if isinstance(error, Invalid):
+                # Nothing to try before the template changes; yet the next time is looked at.
+                return
             raise
         else:
             self._tell("Normal", "SuccessfulCreate", f"Created job {made['metadata']['name']}")

@@ -7,6 +7,7 @@ from datetime import timedelta
 import msgspec
 
 from kubewright.api import builtin
+from kubewright.api.errors import AlreadyExists, Conflict
 from kubewright.api.resource import NamespacedName, Object
 from kubewright.cache.resource_version import is_newer
 from kubewright.local.controllers.core_event import with_recorder
@@ -52,6 +53,8 @@ from kubewright.runtime.watch import Watch
 NAME = "job-controller"
 
 _UNSEEN = timedelta(seconds=1)
+_FIRST_RETRY = timedelta(seconds=1)
+_LAST_RETRY = timedelta(minutes=1)
 
 
 def build_job_controller(recorder: EventRecorder) -> Controller:
@@ -83,6 +86,7 @@ class Memory(msgspec.Struct):
         made: Pods that were created, until the view shows them.
         released: UIDs of pods whose finalizer was removed, until the view shows it.
         used: The highest number of a pod's name, by index.
+        refusals: How many looks in a row could not make or delete pods.
     """
 
     uid: str
@@ -91,6 +95,7 @@ class Memory(msgspec.Struct):
     made: UnseenObjects = msgspec.field(default_factory=UnseenObjects)
     released: set[str] = msgspec.field(default_factory=set)
     used: dict[int | None, int] = msgspec.field(default_factory=dict)
+    refusals: int = 0
 
 
 class JobReconciler:
@@ -152,7 +157,7 @@ class JobLook:
         """Carry the look out.
 
         Raises:
-            KubewrightError: a write was refused; what could be done is done and in the status.
+            KubewrightError: a write of the status or of a finalizer failed, or the view is behind.
         """
         job, tally, now = self._job, self._tally, self._now
         start = job.start or (None if job.is_suspended else now)
@@ -174,12 +179,29 @@ class JobLook:
             if changes.error is not None:
                 raise changes.error
         await self._finish(status, counting, progress.verdict)
-        if changes.error is not None:
-            raise changes.error
-        waits = [plan.after]
+        waits = [plan.after, self._note_refusal(changes)]
         if progress.verdict is None and (deadline := job.deadline(start)) is not None:
             waits.append(deadline - now)
         return Result(after=min((wait for wait in waits if wait is not None), default=None))
+
+    def _note_refusal(self, changes: PodChanges) -> timedelta | None:
+        """Return when to try again what was refused, such as for a quota; None if nothing was.
+
+        The wait is counted here: were the error raised, the look at the deadline would wait too.
+
+        Raises:
+            KubewrightError: the view was behind.
+        """
+        if changes.error is None:
+            self._memory.refusals = 0
+            return None
+        if isinstance(changes.error, AlreadyExists | Conflict):
+            raise changes.error
+        self._memory.refusals += 1
+        if self._memory.refusals == 1:
+            self._ctx.logger.warning("pods cannot be changed now: %s", changes.error)
+        doubled: int = 2 ** min(self._memory.refusals - 1, 10)
+        return min(_FIRST_RETRY * doubled, _LAST_RETRY)
 
     async def _change_pods(self, plan: PodPlan) -> PodChanges:
         changes = await apply_pod_plan(self._ctx, self._job, self._tally, plan, self._names())

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from kubewright.api.conditions import find_condition
+from kubewright.api.errors import KubewrightError
 from kubewright.api.resource import Object
 from kubewright.api.time import format_time
 from kubewright.local.controllers.job.job import (
@@ -29,7 +30,7 @@ class PodChanges(msgspec.Struct):
     created: list[Object] = msgspec.field(default_factory=list)
     deleted: int = 0
     deleted_ready: int = 0
-    error: Exception | None = None
+    error: KubewrightError | None = None
 
 
 def expect_deletions(tally: Tally) -> PodChanges:

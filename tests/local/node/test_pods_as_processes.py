@@ -18,6 +18,7 @@ from tests.local.node.waiting import (
 )
 
 from kubewright.api.builtin import EVENT, POD
+from kubewright.api.conditions import find_condition
 from kubewright.api.resource import NamespacedName, Object
 from kubewright.client.client import Client
 from kubewright.local.node import Node, ProcessRuntime, detect_runtime
@@ -195,3 +196,92 @@ async def test_image_without_a_recipe_backs_off(client: Client, node: Node) -> N
 
     pod = await wait_for(client, "p", is_backing_off)
     assert "no recipe makes image" in container_state(pod)["waiting"]["message"]
+
+
+async def test_ephemeral_container_sees_the_processes_of_its_target(
+    client: Client, node: Node
+) -> None:
+    await create_pod(client, "p", containers=shell("exec sleep 4711"))
+    pod = await wait_for(client, "p", is_ready)
+    (debug,) = shell("tr '\\0' ' ' < /proc/1/cmdline", targetContainerName="c")
+    debug["name"] = "dbg"
+    pod["spec"]["ephemeralContainers"] = [debug]
+    await client.replace(pod, subresource="ephemeralcontainers")
+
+    def has_ended(pod: Object) -> bool:
+        statuses = pod["status"].get("ephemeralContainerStatuses") or [{}]
+        return "terminated" in (statuses[0].get("state") or {})
+
+    pod = await wait_for(client, "p", has_ended)
+    assert is_ready(pod)
+    source = node.find_log(NamespacedName("ns", "p"), "dbg", previous=False)
+    parts = [part async for part in read_log(source.path, LogOptions(), source.is_running)]
+    assert b"".join(parts) == b"sleep 4711 "
+
+
+async def test_rule_starts_all_containers_anew_in_the_same_sandbox(
+    client: Client, node: Node
+) -> None:
+    mounts = [{"name": "d", "mountPath": "/d"}]
+    rules = [{"action": "RestartAllContainers", "exitCodes": {"operator": "In", "values": [42]}}]
+    script = "[ -e /d/x ] && exec sleep 1000; touch /d/x; exit 42"
+    own = {"restartPolicy": "Never", "restartPolicyRules": rules}
+    containers = [
+        *shell(script, volumeMounts=mounts, **own),
+        {"name": "d", "image": SHELL, "command": ["sleep", "1000"]},
+    ]
+    init = [{"name": "i", "image": SHELL, "command": ["true"]}]
+    volumes = [{"name": "d", "emptyDir": {}}]
+    await create_pod(
+        client,
+        "p",
+        containers=containers,
+        initContainers=init,
+        volumes=volumes,
+        restartPolicy="Never",
+    )
+
+    def is_again_ready(pod: Object) -> bool:
+        return restarts(1)(pod) and is_ready(pod)
+
+    pod = await wait_for(client, "p", is_again_ready)
+    statuses = [*pod["status"]["initContainerStatuses"], *pod["status"]["containerStatuses"]]
+    assert [status["restartCount"] for status in statuses] == [1, 1, 1]
+    assert {status["lastState"]["terminated"]["reason"] for status in statuses} == {
+        "RestartingAllContainers"
+    }
+    condition = find_condition(pod["status"]["conditions"], "AllContainersRestarting")
+    assert condition is not None
+    assert condition["status"] == "False"
+
+
+async def test_sidecar_is_stopped_when_the_containers_have_ended(
+    client: Client, node: Node
+) -> None:
+    mounts = [{"name": "d", "mountPath": "/d"}]
+    side = "trap 'echo side >> /d/order; exit 0' TERM; while :; do sleep 0.05; done"
+    main = "trap 'sleep 1; echo main >> /d/order; exit 0' TERM; while :; do sleep 0.05; done"
+    sidecar = {**shell(side, volumeMounts=mounts)[0], "name": "side", "restartPolicy": "Always"}
+    last = "[ -e /d/order ] && cat /d/order; true"
+    read = f"trap 'sleep 1; {last}; exit 0' TERM; while :; do sleep 0.05; done"
+    reader = {**shell(read, volumeMounts=mounts)[0], "name": "reader", "restartPolicy": "Always"}
+    volumes = [{"name": "d", "emptyDir": {}}]
+    pod = await create_pod(
+        client,
+        "p",
+        containers=shell(main, volumeMounts=mounts),
+        initContainers=[reader, sidecar],
+        volumes=volumes,
+        terminationGracePeriodSeconds=20,
+    )
+    pod["metadata"]["finalizers"] = ["example.com/hold"]
+    await client.replace(pod)
+    await wait_for(client, "p", is_ready)
+    await client.delete(POD, "p", namespace="ns")
+    held = await wait_for(client, "p", has_phase("Succeeded"))
+    source = node.find_log(NamespacedName("ns", "p"), "reader", previous=False)
+    parts = [part async for part in read_log(source.path, LogOptions(), source.is_running)]
+    assert b"".join(parts) == b"main\nside\n"
+    held["metadata"]["finalizers"] = []
+    await client.replace(held)
+    await wait_gone(client, "p")

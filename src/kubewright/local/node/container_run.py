@@ -114,7 +114,8 @@ class ContainerRun:
         self, record: ContainerRecord, sandbox: Sandbox, volumes: Mapping[str, Volume]
     ) -> None:
         pod, before = self._owner.pod, record.ended
-        container = await self._starter.start(pod, record, sandbox, volumes)
+        others = self._owner.records
+        container = await self._starter.start(pod, record, sandbox, volumes, others)
         if container is None:
             if isinstance(record.state, Terminated) and record.state is not before:
                 self._count_restart(record, before)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+
+import msgspec
 
 from kubewright.api.resource import NamespacedName, Object
 from kubewright.local.node.containers import ContainerRecord, Role, Terminated, Waiting
@@ -47,10 +49,12 @@ class ContainerStarter:
         record: ContainerRecord,
         sandbox: Sandbox,
         volumes: Mapping[str, Volume],
+        others: Sequence[ContainerRecord] = (),
     ) -> RunningContainer | None:
         """Start a container; None leaves the record with the reason and a time to try again.
 
-        The postStart hook has not run yet.
+        `others` are the pod's containers, of which an ephemeral one may name one as its target. The
+        postStart hook has not run yet.
         """
         image = await ensure_image(self._context, pod, record)
         if image is None:
@@ -59,6 +63,7 @@ class ContainerStarter:
         event = self._context.recorder.container_event
         try:
             config = await self._build_config(pod, record, image, sandbox, volumes)
+            config = msgspec.structs.replace(config, beside=find_target(record, others))
         except ConfigError as error:
             event(pod, record, "Warning", "Failed", f"Error: {error}")
             record.state = Waiting("CreateContainerConfigError", str(error))
@@ -144,6 +149,21 @@ class ContainerStarter:
     def termination_file(self, record: ContainerRecord) -> Path:
         """The file that a container sees as its terminationMessagePath."""
         return self._folder / "containers" / record.name / "termination-log"
+
+
+def find_target(record: ContainerRecord, others: Sequence[ContainerRecord]) -> str:
+    """Return the id of the container that an ephemeral one is to look into; "" for none.
+
+    Raises:
+        ConfigError: there is none of that name, or it has not run.
+    """
+    name = record.spec.get("targetContainerName")
+    if record.role is not Role.EPHEMERAL or not name:
+        return ""
+    target = next((other for other in others if other.name == name and other.container_id), None)
+    if target is None:
+        raise ConfigError(f"unable to find target container {name}")
+    return target.container_id.removeprefix("kubewright://")
 
 
 def build_argv(container: Object, image: Image, variables: Mapping[str, str]) -> list[str]:

@@ -27,6 +27,7 @@ from kubewright.local.node.container_launch import (
 )
 from kubewright.local.node.container_limits import ContainerLimits
 from kubewright.local.node.container_streams import Attachment, ContainerStreams
+from kubewright.local.node.grpc_probe import probe_grpc
 from kubewright.local.node.http_probe import probe_http
 from kubewright.local.node.image.image import Image
 from kubewright.local.node.image.store import ImageStore
@@ -98,6 +99,7 @@ class ProcessRuntime:
         self._limits = ContainerLimits(self._clock)
         self._sandboxes: dict[str, SandboxNamespaces] = {}
         self._processes: dict[str, Process] = {}
+        self._held: dict[str, HeldContainer] = {}
         self._streams: dict[str, ContainerStreams] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -295,6 +297,7 @@ class ProcessRuntime:
         held: HeldContainer,
     ) -> None:
         self._processes[container.id] = process
+        self._held[container.id] = held
         self._streams[container.id] = streams
         task = asyncio.create_task(self._supervise(process, container, streams, held))
         self._tasks.add(task)
@@ -315,7 +318,7 @@ class ProcessRuntime:
         finally:
             log.close()
         code = await process.wait()
-        del self._processes[container.id], self._streams[container.id]
+        del self._processes[container.id], self._streams[container.id], self._held[container.id]
         is_oom = await self._limits.remove(container.id)
         ended = Exit(code if code >= 0 else 128 - code, self._clock.now(), is_oom)
         if self._records is not None:
@@ -346,7 +349,7 @@ class ProcessRuntime:
         privileged = config.security.privileged
         launch = {
             "sandbox": shared,
-            "beside": 0,
+            "beside": self._find_target(config),
             "root": str(root),
             "mounts": plan_mounts(config.image, config.mounts, privileged=privileged),
             "read_only_root": config.security.read_only_root,
@@ -356,6 +359,18 @@ class ProcessRuntime:
         if config.tty:
             launch["env"].setdefault("TERM", "xterm")
         return await create_container(self._network, launch, streams, group=group)
+
+    def _find_target(self, config: ContainerConfig) -> int:
+        """Return the process whose namespace of processes a container joins; 0 for one of its own.
+
+        Raises:
+            StartError: it has ended.
+        """
+        if not config.beside:
+            return 0
+        if config.beside not in self._held:
+            raise StartError("the target container is not running", "ContainerCannotRun")
+        return self._held[config.beside].inner_pid
 
     def _execution(self, config: ContainerConfig, argv: Sequence[str]) -> dict[str, Any]:
         security = config.security
@@ -463,7 +478,12 @@ class ProcessRuntime:
                 return await probe_tcp(host, port, timeout, connect)
         except ValueError as error:
             return ProbeResult(Outcome.UNKNOWN, str(error))
-        return ProbeResult(Outcome.UNKNOWN, "local pods have exec, httpGet and tcpSocket probes")
+        if action := probe.get("grpc"):
+            service = action.get("service") or ""
+            return await probe_grpc(sandbox.address, action["port"], service, timeout, connect)
+        key = sandbox.identity.key
+        name = f"{key.name}_{key.namespace}({sandbox.identity.uid}):{container.config.name}"
+        return ProbeResult(Outcome.UNKNOWN, f"missing probe handler for {name}")
 
 
 def is_same_process(held: HeldContainer) -> bool:

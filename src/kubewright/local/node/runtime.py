@@ -101,8 +101,9 @@ class ContainerConfig(msgspec.Struct, frozen=True):
 
     `log` is the file to write in CRI format. `stdin` keeps its input open for clients that attach,
     with `stdin_once` only until the first of them has ended its own; with `tty` all streams are one
-    terminal. `is_finite` says that the container is meant to end by
-    itself, as those of Jobs and init containers are.
+    terminal. `is_finite` says that the container is meant to end by itself, as those of Jobs and
+    init containers are. `beside` is the id of another container, whose processes this one sees and
+    with which it ends.
     """
 
     name: str
@@ -118,6 +119,7 @@ class ContainerConfig(msgspec.Struct, frozen=True):
     stdin: bool = False
     stdin_once: bool = False
     tty: bool = False
+    beside: str = ""
     resources: ContainerResources = ContainerResources()
 
 

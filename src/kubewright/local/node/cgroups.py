@@ -60,10 +60,35 @@ class ContainerGroup:
                     return count != "0"
         return False
 
+    def read_cpu_seconds(self) -> float | None:
+        """Return the processor time of all that ever ran in the group; None where it is unknown."""
+        with contextlib.suppress(OSError, ValueError, KeyError):
+            folder = self._folders["cpu"]
+            if self._is_unified:
+                return int(_read_words(folder / "cpu.stat")["usage_usec"]) / 1e6
+            # In version 1 another hierarchy counts, which shares its folders with that of limits.
+            return int((folder / "cpuacct.usage").read_text()) / 1e9
+        return None
+
+    def read_working_set(self) -> int | None:
+        """Return the memory in use without file pages that can be dropped; None where unknown."""
+        total = "memory.current" if self._is_unified else "memory.usage_in_bytes"
+        inactive = "inactive_file" if self._is_unified else "total_inactive_file"
+        with contextlib.suppress(OSError, ValueError, KeyError):
+            folder = self._folders["memory"]
+            used = int((folder / total).read_text())
+            return max(used - int(_read_words(folder / "memory.stat")[inactive]), 0)
+        return None
+
     def remove(self) -> None:
         """Remove the group, once the last of its processes has been collected."""
         for folder in set(self._folders.values()):
             remove_group(folder)
+
+
+def _read_words(file: Path) -> dict[str, str]:
+    pairs = (line.split(maxsplit=1) for line in file.read_text().splitlines())
+    return {pair[0]: pair[1] for pair in pairs if len(pair) == 2}
 
 
 class CgroupTree:

@@ -20,7 +20,6 @@ from kubewright.client.clock import Clock
 from kubewright.local.node.endpoint_access import EndpointAccess
 from kubewright.local.node.log_source import LogRefused, LogSource
 from kubewright.local.node.logs import LogOptions, read_log
-from kubewright.local.node.stream_server import StreamServer
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 TRUE = ("true", "1")
@@ -38,6 +37,14 @@ class PodLister(Protocol):
         ...
 
 
+class EndpointPart(Protocol):
+    """What else the endpoint answers."""
+
+    def add_to(self, application: web.Application) -> None:
+        """Add its paths."""
+        ...
+
+
 class LogServer:
     """Serves the endpoint over HTTPS. Use `start`, then `stop`."""
 
@@ -47,9 +54,9 @@ class LogServer:
         access: EndpointAccess,
         clock: Clock,
         *,
-        streams: Sequence[StreamServer] = (),
+        parts: Sequence[EndpointPart] = (),
     ) -> None:
-        self._streams = streams
+        self._parts = parts
         self._node = node
         self._access = access
         self._clock = clock
@@ -61,8 +68,8 @@ class LogServer:
         application.router.add_get("/healthz", self._healthz)
         application.router.add_get("/pods", self._pods)
         application.router.add_get("/containerLogs/{namespace}/{pod}/{container}", self._logs)
-        for streams in self._streams:
-            streams.add_to(application)
+        for part in self._parts:
+            part.add_to(application)
         self._runner = web.AppRunner(application, access_log=None, shutdown_timeout=1.0)
         await self._runner.setup()
         context = self._access.build_context([address], self._clock.now())

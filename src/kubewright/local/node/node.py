@@ -28,7 +28,7 @@ from kubewright.local.network.cluster_network import ClusterNetwork
 from kubewright.local.network.service_routes import Backend
 from kubewright.local.node.endpoint_access import EndpointAccess
 from kubewright.local.node.events import PodRecorder
-from kubewright.local.node.log_server import LogServer
+from kubewright.local.node.log_server import EndpointPart, LogServer
 from kubewright.local.node.log_source import LogRefused, LogSource, choose_attempt
 from kubewright.local.node.machine import read_facts
 from kubewright.local.node.node_context import NodeContext
@@ -40,6 +40,7 @@ from kubewright.local.node.node_status import (
 )
 from kubewright.local.node.pod_worker import PodWorker
 from kubewright.local.node.runtime import PodRuntime, RunningContainer
+from kubewright.local.node.stats_server import RunningPod, StatsServer
 from kubewright.local.node.stream_refused import StreamRefused
 from kubewright.local.node.stream_server import StreamServer
 from kubewright.local.storage.provisioner import Provisioner
@@ -95,9 +96,8 @@ class Node:
         self._own_cache = cache is None
         self._cache = cache or Cache(client, clock=self._clock)
         self._address = address
-        self._server = LogServer(
-            self, access or EndpointAccess(), self._clock, streams=[StreamServer(self)]
-        )
+        parts: list[EndpointPart] = [StreamServer(self), StatsServer(self, self._clock)]
+        self._server = LogServer(self, access or EndpointAccess(), self._clock, parts=parts)
         self._broadcaster = EventBroadcaster(client, clock=self._clock)
         self._store = self._cache.store(POD, fields={"spec.nodeName": name})
         self._services = self._cache.store(SERVICE)
@@ -333,6 +333,16 @@ class Node:
             status = {**(worker.pod.get("status") or {}), **worker.build_status()}
             pods.append({**worker.pod, "status": status})
         return pods
+
+    def running_pods(self) -> list[RunningPod]:
+        """Return the pods that have containers running."""
+        found = []
+        for worker in self._workers.values():
+            records = [record for record in worker.records if record.is_running]
+            containers = [r.container for r in records if r.container is not None]
+            if containers:
+                found.append(RunningPod(worker.pod, containers))
+        return found
 
     def find_address(self, key: NamespacedName) -> str:
         """Find the address of a pod.

@@ -62,6 +62,7 @@ from kubewright.local.node.runtime_records import (
 )
 from kubewright.local.node.seccomp import build_filter
 from kubewright.local.node.security import capability_names
+from kubewright.local.node.usage import Usage, read_usage
 from kubewright.version import VERSION
 
 _logger = logging.getLogger(__name__)
@@ -333,6 +334,14 @@ class ProcessRuntime:
         process = self._processes.get(container.id)
         if process is not None:
             await self._limits.change(process, container, resources)
+
+    async def measure(self, container: RunningContainer, pod: Object) -> Usage | None:
+        """Measure what a container uses; None when it has ended."""
+        process = self._processes.get(container.id)
+        if process is None:
+            return None
+        group = self._limits.find(container.id)
+        return await asyncio.to_thread(read_usage, process.pid, group)
 
     async def _create(
         self,

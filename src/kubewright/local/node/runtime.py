@@ -19,6 +19,7 @@ from kubewright.local.node.container_command import ContainerCommand
 from kubewright.local.node.container_streams import Streams
 from kubewright.local.node.image.image import Image
 from kubewright.local.node.resources import ContainerResources
+from kubewright.local.node.usage import Usage
 
 DEFAULT_CAPABILITIES = 0xA80425FB
 """What container runtimes leave to a container: CHOWN, NET_BIND_SERVICE and twelve others."""
@@ -247,6 +248,10 @@ class PodRuntime(Protocol):
 
     async def limit(self, container: RunningContainer, resources: ContainerResources) -> None:
         """Hold a running container to other limits. Raises StartError with the kernel's reason."""
+        ...
+
+    async def measure(self, container: RunningContainer, pod: Object) -> Usage | None:
+        """Measure what a container of a pod uses; None when it has ended."""
         ...
 
     def signal(self, container: RunningContainer, number: int) -> None:

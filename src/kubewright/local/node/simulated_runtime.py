@@ -29,6 +29,8 @@ from kubewright.local.node.runtime import (
     Sandbox,
     StartError,
 )
+from kubewright.local.node.simulated_usage import SimulatedMeter
+from kubewright.local.node.usage import Usage
 from kubewright.version import VERSION
 
 
@@ -52,6 +54,7 @@ class SimulatedRuntime:
         self._run_seconds = run_seconds
         self._numbers = itertools.count(1)
         self._running: dict[str, RunningContainer] = {}
+        self._meters: dict[str, SimulatedMeter] = {}
         self._stopped = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -157,14 +160,23 @@ class SimulatedRuntime:
     async def limit(self, container: RunningContainer, resources: ContainerResources) -> None:
         """Nothing runs that could use anything."""
 
+    async def measure(self, container: RunningContainer, pod: Object) -> Usage | None:
+        """Return what the pod's annotations or its requests say; see `simulated_usage`."""
+        if container.id not in self._running:
+            return None
+        meter = self._meters.setdefault(container.id, SimulatedMeter(container.started_at))
+        return meter.read(pod, container.config.name, self._clock.now())
+
     def signal(self, container: RunningContainer, number: int) -> None:
         """End a container: of SIGTERM it dies well, of SIGKILL as a killed process does."""
+        self._meters.pop(container.id, None)
         if self._running.pop(container.id, None) is not None:
             code = 0 if number == signal.SIGTERM else 128 + number
             container.exited.set_result(Exit(code, self._clock.now()))
 
     def complete(self, container: RunningContainer, exit_code: int = 0) -> None:
         """Let a container end by itself."""
+        self._meters.pop(container.id, None)
         if self._running.pop(container.id, None) is not None:
             container.exited.set_result(Exit(exit_code, self._clock.now()))
 

@@ -117,6 +117,8 @@ class _Supervisor:
         # The controllers' code is as much as the server's. It loads in a thread, so that the server
         # answers meanwhile; the functions below find it there.
         await asyncio.to_thread(import_module, "kubewright.local.controllers.registry")
+        if self._options.nodes:
+            await asyncio.to_thread(import_module, "kubewright.local.metrics_server.server")
         from kubewright.client.client import Client
 
         return Client(server.client_transport(), field_manager="kubewright-controllers")
@@ -127,6 +129,10 @@ class _Supervisor:
 
         manager = Manager(client)
         add_controllers(manager, self._options.controllers, root_ca=root_ca)
+        if self._options.nodes:
+            from kubewright.local.metrics_server import MetricsServer
+
+            manager.add(MetricsServer(manager.environment))
         return manager
 
     async def _build_nodes(self, choice: PodRuntimeChoice) -> list[NodeProcess]:

@@ -17,6 +17,7 @@ from tests.local.node.waiting import create_pod, is_ready, wait_for
 
 from kubewright.api.builtin import POD
 from kubewright.api.errors import APIError, BadRequest, NotFound
+from kubewright.api.quantity import Quantity
 from kubewright.api.resource import Object, Resource
 from kubewright.client.client import Client
 from kubewright.client.clock import SystemClock
@@ -89,9 +90,11 @@ async def test_usage_of_pods_and_nodes_is_served(client: Client) -> None:
     async def measured() -> Object | None:
         pods = await read(client, "namespaces/ns/pods")
         rates = {item["metadata"]["name"]: item for item in pods["items"]}
+        if not rates.keys() >= {"a", "b"}:
+            return None
         # The annotation came after the start: the first rates may be lower.
-        is_there = rates.get("a", {}).get("containers", [{}])[0].get("usage", {}).get("cpu", "")
-        return rates if is_there.startswith(("49", "50")) and "b" in rates else None
+        used = Quantity(rates["a"]["containers"][0]["usage"]["cpu"]).to_milli()
+        return rates if 400 < used < 600 else None
 
     rates = await eventually(measured)
     pod = rates["a"]

@@ -86,7 +86,7 @@ def test_a_changed_rate_counts_from_then_on() -> None:
 
 
 def build_stats() -> NodeStats:
-    container = ContainerStats("c", NOW, Usage(1.5, 2048), 0.25)
+    container = ContainerStats("c", NOW, NOW, Usage(1.5, 2048), 0.25)
     pod = PodStats(NamespacedName("ns", "p"), "u", "2026-01-01T00:00:00Z", [container])
     return NodeStats("n", NOW, NOW, Usage(2.0, 4096), [pod], 8192)
 

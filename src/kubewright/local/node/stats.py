@@ -48,9 +48,13 @@ _SERIES = (
 
 
 class ContainerStats(msgspec.Struct, frozen=True):
-    """The usage of a running container; `cores` is its rate since the last look, if any."""
+    """The usage of a running container at a time of its own: measuring many takes a while.
+
+    `cores` is its rate since the last look, if there was one.
+    """
 
     name: str
+    time: datetime
     started: datetime
     usage: Usage
     cores: float | None = None
@@ -87,11 +91,10 @@ def _sum(usages: Sequence[Usage]) -> Usage:
 
 def format_metrics(stats: NodeStats) -> str:
     """Write the metrics of /metrics/resource in Prometheus' text form, each with its time."""
-    milliseconds = int(stats.time.timestamp() * 1000)
     samples: dict[str, list[str]] = {name: [] for name, _, _ in _SERIES}
 
-    def add(name: str, labels: str, value: float, *, timed: bool = True) -> None:
-        moment = f" {milliseconds}" if timed else ""
+    def add(name: str, labels: str, value: float, time: datetime | None) -> None:
+        moment = f" {int(time.timestamp() * 1000)}" if time else ""
         samples[name].append(f"{name}{labels} {value:.17g}{moment}")
 
     for pod in stats.pods:
@@ -99,15 +102,15 @@ def format_metrics(stats: NodeStats) -> str:
         for container in pod.containers:
             labels = f'{{container="{container.name}",{names}}}'
             usage = container.usage
-            add("container_cpu_usage_seconds_total", labels, usage.cpu_seconds)
-            add("container_memory_working_set_bytes", labels, usage.memory_bytes)
+            add("container_cpu_usage_seconds_total", labels, usage.cpu_seconds, container.time)
+            add("container_memory_working_set_bytes", labels, usage.memory_bytes, container.time)
             started = container.started.timestamp()
-            add("container_start_time_seconds", labels, started, timed=False)
-        add("pod_cpu_usage_seconds_total", f"{{{names}}}", pod.usage.cpu_seconds)
-        add("pod_memory_working_set_bytes", f"{{{names}}}", pod.usage.memory_bytes)
-    add("node_cpu_usage_seconds_total", "", stats.usage.cpu_seconds)
-    add("node_memory_working_set_bytes", "", stats.usage.memory_bytes)
-    add("resource_scrape_error", "", 0, timed=False)
+            add("container_start_time_seconds", labels, started, None)
+        add("pod_cpu_usage_seconds_total", f"{{{names}}}", pod.usage.cpu_seconds, stats.time)
+        add("pod_memory_working_set_bytes", f"{{{names}}}", pod.usage.memory_bytes, stats.time)
+    add("node_cpu_usage_seconds_total", "", stats.usage.cpu_seconds, stats.time)
+    add("node_memory_working_set_bytes", "", stats.usage.memory_bytes, stats.time)
+    add("resource_scrape_error", "", 0, None)
     return "\n".join(_lines(samples)) + "\n"
 
 
@@ -142,8 +145,8 @@ def _build_pod(pod: PodStats, moment: str) -> Object:
             {
                 "name": container.name,
                 "startTime": format_time(container.started),
-                "cpu": _build_cpu(container.usage, container.cores, moment),
-                "memory": _build_memory(container.usage, moment),
+                "cpu": _build_cpu(container.usage, container.cores, format_time(container.time)),
+                "memory": _build_memory(container.usage, format_time(container.time)),
             }
             for container in pod.containers
         ],

@@ -98,18 +98,18 @@ class StatsServer:
         for container in running.containers:
             usage = await self._node.runtime.measure(container, running.pod)
             if usage is not None:
-                cores = self._note(container.id, usage)
+                now = self._clock.now()
+                cores = self._note(container.id, usage, now)
                 name = container.config.name
-                found.append(ContainerStats(name, container.started_at, usage, cores))
+                found.append(ContainerStats(name, now, container.started_at, usage, cores))
         pod = running.pod
         started = (pod.get("status") or {}).get("startTime") or pod["metadata"].get(
             "creationTimestamp"
         )
         return PodStats(NamespacedName.of(pod), pod["metadata"]["uid"], started or "", found)
 
-    def _note(self, container_id: str, usage: Usage) -> float | None:
+    def _note(self, container_id: str, usage: Usage, now: datetime) -> float | None:
         """Remember a container's usage; return its rate since it was remembered before."""
-        now = self._clock.now()
         before = self._last.get(container_id)
         self._last[container_id] = (now, usage)
         if before is None:

@@ -132,16 +132,3 @@ async def test_a_signing_request_is_approved_once_and_for_ever(call: Caller) -> 
     assert reply.status == 200
     assert reply.body["status"]["conditions"][0]["lastUpdateTime"]
     assert "may not remove" in (await decide()).body["message"]
-
-
-async def test_resizing_a_pod_is_refused_by_name(call: Caller) -> None:
-    namespace = "/api/v1/namespaces/default"
-    await call("POST", f"{namespace}/serviceaccounts", {"metadata": {"name": "default"}})
-    container = {"name": "c", "image": "i"}
-    pod = {"metadata": {"name": "p"}, "spec": {"containers": [container]}}
-    await call("POST", f"{namespace}/pods", pod)
-    more = {"spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]}}
-    strategic = "application/strategic-merge-patch+json"
-    reply = await call("PATCH", f"{namespace}/pods/p/resize", more, content_type=strategic)
-    assert reply.status == 422
-    assert "without support for resize" in reply.body["message"]

@@ -12,6 +12,7 @@ from kubewright.local.apiserver.pod_admission import (
     PodPriority,
     ServiceAccountAdmission,
 )
+from kubewright.local.apiserver.pod_resize_validator import PodResizeValidator
 from kubewright.local.apiserver.pod_security import PodSecurity
 from kubewright.local.apiserver.policy_admission import PolicyAdmission
 from kubewright.local.apiserver.quotas import QuotaAdmission
@@ -30,6 +31,7 @@ def builtin_plugins(backend: Backend, caller: WebhookCaller) -> list[Plugin]:
         RuntimeClassAdmission(backend),
         DefaultClasses(backend),
         LimitRanger(backend),
+        PodResizeValidator(backend),
         PodSecurity(backend),
         MutatingPolicyAdmission(backend),
         PolicyAdmission(backend),

@@ -128,7 +128,11 @@ async def _handshake(
     if message != b"hello":
         raise StartError("the launcher ended early")
     if group is not None:
-        await asyncio.to_thread(group.add, launcher)
+        try:
+            await asyncio.to_thread(group.add, launcher)
+        except OSError as error:
+            # The container has ended meanwhile, and its group with it.
+            raise StartError(f"the container's control group is gone: {error.strerror}") from error
     await loop.sock_sendall(channel, json.dumps(config).encode())
     channel.shutdown(socket.SHUT_WR)
     command: Process | None = None

@@ -22,6 +22,7 @@ from kubewright.local.node.containers import (
     Terminated,
     Waiting,
     describe_end,
+    spec_resources,
 )
 from kubewright.local.node.lifecycle_hooks import HookFailed, named_ports, run_hook
 from kubewright.local.node.logs import LogFollower
@@ -113,7 +114,7 @@ class ContainerRun:
     async def _start(
         self, record: ContainerRecord, sandbox: Sandbox, volumes: Mapping[str, Volume]
     ) -> None:
-        pod, before = self._owner.pod, record.ended
+        pod, before, asked = self._owner.pod, record.ended, spec_resources(record)
         others = self._owner.records
         container = await self._starter.start(pod, record, sandbox, volumes, others)
         if container is None:
@@ -123,6 +124,7 @@ class ContainerRun:
             return
         self._count_restart(record, before)
         record.container = container
+        record.allocated = record.actual = asked
         record.container_id = f"kubewright://{container.id}"
         record.kill_reason, record.failure = "", None
         event = self._context.recorder.container_event
@@ -291,11 +293,13 @@ class ContainerRun:
         own = record.spec[kind.field].get("terminationGracePeriodSeconds")
         self._begin_stop(record, sandbox, self._grace if own is None else lambda: float(own))
 
-    def replace(self, record: ContainerRecord, sandbox: Sandbox | None) -> None:
-        """Stop a container whose image was changed; it starts again as its restart policy says."""
+    def replace(self, record: ContainerRecord, sandbox: Sandbox | None, why: str = "") -> None:
+        """Stop a container whose image or resources were changed, so that it starts again."""
         if record.container is None or record.work is not None or self._owner.is_ending:
             return
-        if record.role is Role.SIDECAR:
+        if why:
+            record.kill_reason = why
+        elif record.role is Role.SIDECAR:
             record.kill_reason = f"Init container {record.name} definition changed"
         else:
             record.kill_reason = f"Container {record.name} definition changed, will be restarted"

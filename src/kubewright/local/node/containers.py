@@ -94,7 +94,8 @@ class ContainerRecord(msgspec.Struct):
     part: it ended well, or as a sidecar has once started. `ready` and `started` are the verdicts of
     the probes, None where there is no such probe. `failure` is why the last start went wrong, when
     that says more than how the container ended. `is_reset` says that its next run is counted
-    already.
+    already. `allocated` are the resources that the node has set aside for it, `actual` those that
+    it is held to; None before its first start.
     """
 
     spec: Object
@@ -118,6 +119,8 @@ class ContainerRecord(msgspec.Struct):
     kill_reason: str = ""
     failure: Waiting | None = None
     is_reset: bool = False
+    allocated: Object | None = None
+    actual: Object | None = None
 
     @property
     def name(self) -> str:
@@ -225,11 +228,18 @@ def _adopt(record: ContainerRecord, told: Object, held: Sequence[RunningContaine
     record.container, record.container_id = container, name
     record.image, record.restarts = container.config.image, container.config.attempt
     record.state = Running(container.started_at)
+    record.allocated = record.actual = told.get("resources") or spec_resources(record)
     is_told = told.get("containerID") == name
     if "startupProbe" in record.spec:
         record.started = is_told and bool(told.get("started"))
     if "readinessProbe" in record.spec:
         record.ready = is_told and bool(told.get("ready"))
+
+
+def spec_resources(record: ContainerRecord) -> Object:
+    """Return the resources that the specification of a container asks for."""
+    resources: Object = record.spec.get("resources") or {}
+    return resources
 
 
 def describe_end(container: RunningContainer, ended: Exit, message: str = "") -> Terminated:

@@ -116,6 +116,7 @@ class Node:
             recorder=PodRecorder("kubelet", self._broadcaster.record, instance=name),
             services=lambda: [entry.object() for entry in self._services.list()],
             node=lambda: self._node,
+            pods=lambda: [entry.object() for entry in self._store.list()],
             cluster_dns=lambda: self._network.dns_address if self._network else "",
         )
 

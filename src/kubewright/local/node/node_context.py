@@ -20,8 +20,8 @@ from kubewright.local.node.runtime import PodRuntime
 class NodeContext(msgspec.Struct, frozen=True):
     """The node that a pod runs on: its name, its folder, its API client and its runtime.
 
-    `services` lists the Services that are known, `node` gives the Node object as last written,
-    `cluster_dns` the address of the name server, "" where there is none.
+    `pods` lists the pods that are bound to it, `services` the Services that are known, `node` gives
+    the Node object as last written, `cluster_dns` the address of the name server, "" where there is none.
     """
 
     name: str
@@ -32,6 +32,7 @@ class NodeContext(msgspec.Struct, frozen=True):
     recorder: PodRecorder
     services: Callable[[], Sequence[Object]]
     node: Callable[[], Object]
+    pods: Callable[[], Sequence[Object]]
     cluster_domain: str = "cluster.local"
     cluster_dns: Callable[[], str] = str
 

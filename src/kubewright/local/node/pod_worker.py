@@ -45,6 +45,7 @@ from kubewright.local.node.pod_plan import (
     plan_end,
     plan_pod,
 )
+from kubewright.local.node.pod_resize import PodResize
 from kubewright.local.node.pod_volumes import PodVolumes
 from kubewright.local.node.runtime import PodIdentity
 from kubewright.local.node.status import (
@@ -62,6 +63,8 @@ GONE_GRACE_SECONDS = 2.0
 QUIET_SECONDS = 2.0
 REFRESH_SECONDS = 30.0
 """How often volumes that the API fills are compared with it; tokens live much longer."""
+RESIZE_SECONDS = 5.0
+"""How often a resize that waits for room, or that the kernel refused, is tried again."""
 DEADLINE_MESSAGE = "Pod was active on the node longer than the specified deadline"
 TERMINAL = ("Succeeded", "Failed")
 
@@ -82,6 +85,7 @@ class PodWorker:
         self._context = context
         self._wake = asyncio.Event()
         self._volumes = PodVolumes(context, self.uid)
+        self._resize = PodResize(context)
         self._run = ContainerRun(context, self)
         self._group: asyncio.TaskGroup | None = None
         self._gone = False
@@ -205,6 +209,8 @@ class PodWorker:
         if not self.is_ending and not self._is_over and not await self._prepare():
             await self._publish()
             return False
+        if not self.is_ending and not self._is_over:
+            await self._resize_containers()
         for step in self._plan():
             self._begin(step)
         # Asked before publishing: what ends while a status is written has its own to be written.
@@ -215,6 +221,13 @@ class PodWorker:
             self._settled = True
         await self._publish()
         return is_idle and is_ending and await self._delete()
+
+    async def _resize_containers(self) -> None:
+        for record in await self._resize.run(self.pod, self.records):
+            why = f"Container {record.name} resize requires restart"
+            self._run.replace(record, self._sandbox, why)
+        if self._resize.state is not None:
+            self._retry_in(RESIZE_SECONDS)
 
     def _plan(self) -> list[Step]:
         if not self._restarting_all or self.is_ending:
@@ -371,6 +384,7 @@ class PodWorker:
             message=DEADLINE_MESSAGE if self._overrun else "",
             is_restarting_all=self._restarting_all,
             is_settled=self._settled,
+            resize=self._resize.state,
         )
         now = format_time(self._context.clock.now())
         status = build_status(self.pod, self.records, facts, now=now, before=self._conditions)

@@ -9,7 +9,9 @@ import msgspec
 from kubewright.api.resource import Object
 from kubewright.local.node.containers import ContainerRecord, Role, State, Terminated, Waiting
 from kubewright.local.node.pod_plan import is_failed_init, may_start
+from kubewright.local.node.resize_state import ResizeState
 from kubewright.local.node.restart_rules import could_restart_all
+from kubewright.local.node.volumes import is_recursive_read_only
 
 RESTARTING_ALL = "AllContainersRestarting"
 CONDITIONS = (
@@ -19,6 +21,8 @@ CONDITIONS = (
     "ContainersReady",
     "PodScheduled",
     RESTARTING_ALL,
+    "PodResizePending",
+    "PodResizeInProgress",
 )
 
 
@@ -36,6 +40,7 @@ class PodFacts(msgspec.Struct, frozen=True):
     message: str = ""
     is_restarting_all: bool = False
     is_settled: bool = False
+    resize: ResizeState | None = None
 
 
 def build_status(
@@ -138,6 +143,8 @@ def build_conditions(
     verdicts["Ready"] = _ready(pod, verdicts["ContainersReady"])
     if could_restart_all(pod):
         verdicts[RESTARTING_ALL] = _restarting_all(phase, facts)
+    if facts.resize is not None:
+        verdicts[facts.resize.type] = ("True", facts.resize.reason, facts.resize.message)
     conditions = []
     for type in filter(verdicts.__contains__, CONDITIONS):
         status, reason, message = verdicts[type]
@@ -244,13 +251,32 @@ def build_container_status(record: ContainerRecord) -> Object:
         "imageID": record.image.image_id if record.image else "",
         "started": record.is_started if record.role is not Role.EPHEMERAL else None,
     }
-    if resources := record.spec.get("resources"):
-        # Nothing holds a container to them; what is asked for counts as given.
-        status["resources"] = resources
-        if requests := resources.get("requests"):
+    asked = record.spec.get("resources") or {}
+    given = asked if record.actual is None else record.actual
+    if record.role is not Role.EPHEMERAL:
+        status["resources"] = given
+        allocated = asked if record.allocated is None else record.allocated
+        if requests := allocated.get("requests"):
             status["allocatedResources"] = requests
     if record.container_id:
         status["containerID"] = record.container_id
+    if mounts := record.spec.get("volumeMounts"):
+        status["volumeMounts"] = [_mount_status(mount) for mount in mounts]
+    if record.container is not None:
+        security = record.container.config.security
+        linux: Object = {"uid": security.uid, "gid": security.gid}
+        if security.groups:
+            linux["supplementalGroups"] = list(security.groups)
+        status["user"] = {"linux": linux}
+    return status
+
+
+def _mount_status(mount: Object) -> Object:
+    """Tell of a volume mount whether it is read-only, and all below it (KEP-3857)."""
+    status: Object = {"name": mount["name"], "mountPath": mount["mountPath"]}
+    if mount.get("readOnly"):
+        mode = "Enabled" if is_recursive_read_only(mount) else "Disabled"
+        status |= {"readOnly": True, "recursiveReadOnly": mode}
     return status
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 
 from kubewright.api.builtin import POD
 from kubewright.api.errors import Conflict, KubewrightError, NotFound
@@ -21,6 +22,7 @@ class StatusPublisher:
         self._key = key
         self._uid = uid
         self._published: Object | None = None
+        self._types: set[str] = set()
 
     @property
     def has_published(self) -> bool:
@@ -36,7 +38,8 @@ class StatusPublisher:
         """Publish a status; return whether the API has it. If not, try again later."""
         if status == self._published:
             return True
-        body = build_patch(self._uid, status)
+        types = {condition["type"] for condition in status["conditions"]}
+        body = build_patch(self._uid, status, self._types - types)
         try:
             await self._client.patch(
                 POD,
@@ -53,21 +56,23 @@ class StatusPublisher:
         except KubewrightError as error:
             _logger.warning("status of pod %s was not written: %s", self._key, error)
             return False
-        self._published = status
+        self._published, self._types = status, types
         return True
 
 
-def build_patch(uid: str, status: Object) -> Object:
-    """Build the strategic merge patch of a status.
+def build_patch(uid: str, status: Object, gone: Iterable[str] = ()) -> Object:
+    """Build the strategic merge patch of a status; `gone` are conditions that it has no more.
 
     Addresses are merged by address: without a directive, a pod would keep those of an earlier run
     of its node beside the new ones, which the API server refuses.
     """
-    replaced = {
+    replaced: Object = {
         field: [{"$patch": "replace"}, *status[field]]
         for field in ("hostIPs", "podIPs")
         if field in status
     }
+    if dropped := [{"$patch": "delete", "type": type} for type in gone]:
+        replaced["conditions"] = [*status["conditions"], *dropped]
     return {"metadata": {"uid": uid}, "status": status | replaced}
 
 

@@ -27,7 +27,7 @@ def build_log_handler(proxy: NodeProxy) -> Handler:
         node = (pod.get("spec") or {}).get("nodeName")
         if not node:
             # Nothing has run yet, so that there is nothing to read.
-            return Response(204, b"", "text/plain")
+            return Response(204, b"", "")
         address = find_address(call, node)
         path = f"/containerLogs/{call.namespace}/{call.name}/{container}"
         return await proxy.get(address, path, query)

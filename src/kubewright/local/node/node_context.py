@@ -21,7 +21,8 @@ class NodeContext(msgspec.Struct, frozen=True):
     """The node that a pod runs on: its name, its folder, its API client and its runtime.
 
     `pods` lists the pods that are bound to it, `services` the Services that are known, `node` gives
-    the Node object as last written, `cluster_dns` the address of the name server, "" where there is none.
+    the Node object as last written, `cluster_dns` the address of the name server, "" where there is
+    none.
     """
 
     name: str

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import socket
 from collections.abc import Sequence
@@ -12,14 +13,17 @@ from random import Random, SystemRandom
 
 from kubewright.api.builtin import NAMESPACE, NODE, SERVICE
 from kubewright.api.errors import KubewrightError
-from kubewright.api.resource import NamespacedName
+from kubewright.api.resource import NamespacedName, Object
 from kubewright.cache.cache import Cache
+from kubewright.cache.entry import Change
 from kubewright.client.client import Client
 from kubewright.client.clock import Clock
+from kubewright.client.requests import PatchType
 from kubewright.local.network.directory_feed import DirectoryFeed
 from kubewright.local.network.dns_service import PORT, ensure_dns_service
 from kubewright.local.network.dns_zone import ClusterZone
 from kubewright.local.network.namespace import NetworkNamespace, SocketKind
+from kubewright.local.network.node_link import LINK_ANNOTATION, NodeLink, find_peers
 from kubewright.local.network.service import ENDPOINT_SLICE, HEADLESS
 from kubewright.local.network.service_directory import ServiceDirectory
 from kubewright.local.network.service_proxy import ServiceProxy
@@ -35,6 +39,7 @@ RESOLVER = Path("/etc/resolv.conf")
 class ClusterNetwork:
     """Names and Services for the pods of one node.
 
+    `folder` is the node's own, where other nodes reach it.
     `prepare` finds the name server's address, which pods are told when they start; `run` serves.
     A `cache` is run by whoever gave it. `api_server` is where the API is served, as the host
     reaches it: pods reach it by its Service.
@@ -46,6 +51,7 @@ class ClusterNetwork:
         cache: Cache,
         namespace: NetworkNamespace,
         node: str,
+        folder: Path,
         *,
         clock: Clock,
         api_server: Backend | None = None,
@@ -53,6 +59,10 @@ class ClusterNetwork:
         random: Random | None = None,
     ) -> None:
         self._client = client
+        self._node = node
+        self._socket = folder.absolute() / "network.sock"
+        self._link = NodeLink(namespace, self._socket)
+        self._nodes_changed = asyncio.Event()
         self._namespace = namespace
         self._clock = clock
         self._random = random or SystemRandom()
@@ -113,11 +123,41 @@ class ClusterNetwork:
             await store.wait_synced()
         wake = self._proxy.wake
         DirectoryFeed(self._services, self._slices, self._directory, wake)
-        self._nodes.subscribe(lambda change: wake())
+        self._nodes.subscribe(self._note_node)
         async with asyncio.TaskGroup() as group:
+            group.create_task(self._link.run(), name="link")
+            group.create_task(self._keep_links(), name="links")
             group.create_task(self._proxy.run(), name="services")
             if self._has_own_dns:
                 group.create_task(self._serve_names(), name="dns")
+
+    def _note_node(self, change: Change) -> None:
+        self._nodes_changed.set()
+        self._proxy.wake()
+
+    async def _keep_links(self) -> None:
+        """Tell the other nodes where this one takes packets, and learn where they do."""
+        while True:
+            self._nodes_changed.clear()
+            nodes = [entry.object() for entry in self._nodes.list()]
+            retry = None
+            try:
+                await self._link.connect(find_peers(nodes, self._node))
+                await self._announce(nodes)
+            except KubewrightError as error:
+                _logger.warning("the ways to other nodes are not up to date: %s", error)
+                retry = RETRY_SECONDS
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(retry):
+                    await self._nodes_changed.wait()
+
+    async def _announce(self, nodes: Sequence[Object]) -> None:
+        mine = next((node for node in nodes if node["metadata"]["name"] == self._node), None)
+        annotations = (mine["metadata"].get("annotations") or {}) if mine else None
+        told = {LINK_ANNOTATION: str(self._socket)}
+        if annotations is not None and told.items() - annotations.items():
+            body = {"metadata": {"annotations": told}}
+            await self._client.patch(NODE, self._node, body, type=PatchType.MERGE)
 
     def _list_networks(self) -> Sequence[IPv4Network]:
         """List the networks of all nodes' pods."""

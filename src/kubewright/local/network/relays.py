@@ -83,11 +83,6 @@ class Relays:
             relay.bound.close()
         self._relays.clear()
 
-    @property
-    def wanted(self) -> Mapping[Frontend, Target]:
-        """Where it listens now, and where that leads."""
-        return {frontend: relay.target for frontend, relay in self._relays.items()}
-
     def port_of(self, frontend: Frontend) -> int:
         """Return the port at which a frontend listens; 0 where it does not."""
         relay = self._relays.get(frontend)
@@ -100,6 +95,11 @@ class Relays:
         """
         for frontend in [frontend for frontend in self._relays if frontend not in wanted]:
             self._end(frontend)
+        self._refused &= wanted.keys()
+        return await self.ensure(wanted)
+
+    async def ensure(self, wanted: Mapping[Frontend, Target]) -> bool:
+        """Listen at these frontends too; return whether all do."""
         complete = True
         for frontend, target in wanted.items():
             relay = self._relays.get(frontend)
@@ -107,7 +107,6 @@ class Relays:
                 relay.target = target
             elif not await self._begin(frontend, target):
                 complete = False
-        self._refused &= wanted.keys()
         return complete
 
     def _end(self, frontend: Frontend) -> None:
@@ -121,7 +120,7 @@ class Relays:
         except OSError as error:
             if frontend not in self._refused:
                 where = f"{frontend.address}:{frontend.port}/{frontend.protocol}"
-                _logger.warning("%s cannot be served: %s", where, error.strerror)
+                _logger.info("%s cannot be served here: %s", where, error.strerror)
                 self._refused.add(frontend)
             return False
 

@@ -163,9 +163,10 @@ def translate_to(address: bytes, port: int) -> tuple[Expression, ...]:
     )
 
 
-def masquerade() -> Expression:
-    """Let the connection seem to come from the node."""
-    return expression("masq")
+def seem_to_be(address: bytes) -> tuple[Expression, ...]:
+    """Let the connection seem to come from another address, and lead its answers back."""
+    load = expression("immediate", number(1, FIRST_WORD), value(2, address))
+    return load, expression("nat", number(1, 0), number(2, 2), number(3, FIRST_WORD))
 
 
 def refuse() -> Expression:

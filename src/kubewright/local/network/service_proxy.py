@@ -124,7 +124,7 @@ class ServiceProxy:
         outside = plan_outside(routes, networks, gateway)
         wanted = {**outside, **plan_node_ports(routes, gateway)}
         # The ports of relays are known only when they listen, and rules name them.
-        complete = await relays.apply({**relays.wanted, **outside})
+        complete = await relays.ensure(outside)
         routes = lead_inside(routes, networks, gateway, relays.port_of)
         if self._filter is None:
             await self._add_addresses(routes)

@@ -33,10 +33,10 @@ from kubewright.local.network.ruleset import (
     load_protocol,
     load_source,
     load_target,
-    masquerade,
     one_in,
     refuse,
     remember_source,
+    seem_to_be,
     set_mark,
     translate_to,
 )
@@ -44,7 +44,7 @@ from kubewright.local.network.service_routes import Backend, Route
 
 NAT_TARGET, NAT_SOURCE = -100, 100
 AFTER_NAT = NAT_TARGET + 10
-MASQUERADE = 0x4000
+FROM_NODE = 0x4000
 SERVICE_PORTS, NODE_PORTS, ADDRESSES = "service-ports", "node-ports", "service-addresses"
 
 
@@ -81,7 +81,7 @@ def _base_chains(gateway: str) -> dict[str, Chain]:
     to_node: Rule = (*is_node, load_protocol(0), load_port(1), follow_map(NODE_PORTS))
     # What leads to a Service's address and was not led elsewhere has no backend.
     to_nobody: Rule = (load_target(), in_set(ADDRESSES), refuse())
-    from_node: Rule = (*has_mark(MASQUERADE), masquerade())
+    from_node: Rule = (*has_mark(FROM_NODE), *seem_to_be(pack_address(gateway)))
     services: Rule = (conclude(JUMP, "services"),)
     return {
         "services": Chain((to_service, to_node)),
@@ -100,7 +100,7 @@ def _add_node_port(chains: dict[str, Chain], sets: dict[str, Set], route: Route)
     name = f"node-{digest(route.service, route.name, route.protocol)}"
     # Answers of a backend on another node must come back this way. With the policy Local there is
     # none, and the backend sees who asks.
-    marked: tuple[Rule, ...] = () if route.external_is_local else (set_mark(MASQUERADE),)
+    marked: tuple[Rule, ...] = () if route.external_is_local else (set_mark(FROM_NODE),)
     chains[name] = Chain((*marked, (conclude(GOTO, target),)))
     return name
 
@@ -140,7 +140,7 @@ def _lead_to(backend: Backend, known: str, affinity_seconds: int) -> Iterator[Ru
     address = pack_address(backend.address)
     # A pod that reaches itself must not see itself as the one who asks: its answer would not
     # leave it.
-    yield load_source(), equals(address), *set_mark(MASQUERADE)
+    yield load_source(), equals(address), *set_mark(FROM_NODE)
     if affinity_seconds:
         yield remember_source(known, affinity_seconds)
     yield translate_to(address, backend.port)

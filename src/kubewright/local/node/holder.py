@@ -10,7 +10,7 @@ agent, and answers one request at a time on the socket it was given:
     socket KIND                    make a socket in this network; answers with it
     address ADDRESS                make an address one of this network's own
     wire                           make the way to other nodes; answers with a packet socket
-    route CIDR                     let the addresses of another node's pods lead to the wire
+    route CIDR GATEWAY             let the addresses of another node's pods lead to the wire
     unroute CIDR                   let them no longer
     tmpfs PATH OPTIONS             mount a tmpfs that only this mount namespace and its heirs see
 
@@ -308,8 +308,8 @@ def change_network(words: list[str]) -> list[int]:
             run_ip(f"link set {interface} up\nroute add {address} dev {interface}\n")
         case ["address", address]:
             run_ip(f"addr replace {address}/32 dev lo\n")
-        case ["route", cidr]:
-            run_ip(f"route replace {cidr} dev {WIRE}\n")
+        case ["route", cidr, gateway]:
+            run_ip(f"route replace {cidr} dev {WIRE} src {gateway}\n")
         case ["unroute", cidr]:
             run_ip(f"route del {cidr} dev {WIRE}\n")
         case ["sandbox", hostname, port, address, gateway]:

@@ -372,7 +372,7 @@ class PodNetwork:
 
     async def add_route(self, network: str) -> None:
         """Let the addresses of another node's pods lead to the wire."""
-        await self._request("route", network)
+        await self._request("route", network, self.gateway)
 
     async def remove_route(self, network: str) -> None:
         """Let addresses lead nowhere again."""

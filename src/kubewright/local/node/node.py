@@ -128,6 +128,7 @@ class Node:
             self._cache,
             self._runtime.network,
             self.name,
+            self._folder,
             clock=self._clock,
             api_server=self._api_server,
         )

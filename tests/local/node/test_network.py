@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 from ipaddress import IPv4Network
 
 import pytest
 
 from kubewright.api.errors import ConfigurationError
+from kubewright.local.node.detection import detect_runtime
 from kubewright.local.node.network import AddressPool, NetworkError, PodNetwork, choose_network
 
 
@@ -52,3 +54,17 @@ async def test_answer_to_a_cancelled_request_is_not_taken_for_the_next_ones() ->
         with pytest.raises(NetworkError, match="no memory"):
             await request
     await network.stop()
+
+
+@pytest.mark.processes
+async def test_networks_that_start_together_do_not_take_the_same() -> None:
+    """Two clusters may read the host's routes before either has one."""
+    detection = await detect_runtime()
+    if not detection.processes or os.geteuid() != 0:
+        pytest.skip(detection.reason or "only root has routes on the host")
+    networks = [PodNetwork(is_root=True) for _ in range(3)]
+    try:
+        await asyncio.gather(*(network.start() for network in networks))
+        assert len({network.cidr for network in networks}) == 3
+    finally:
+        await asyncio.gather(*(network.stop() for network in networks))

@@ -18,6 +18,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
+import logging
 import os
 import signal
 import socket
@@ -37,6 +38,9 @@ HOLDER = Path(__file__).with_name("holder.py")
 ISOLATED_PYTHON = (sys.executable, "-I", "-S", "-E")
 """A Python that imports nothing of the environment: small, and the same everywhere."""
 
+_logger = logging.getLogger(__name__)
+
+MAX_TRIES = 8
 POD_NETWORK = IPv4Network("10.244.0.0/16")
 MAX_MESSAGE = 4096
 NAMESPACES = ("net", "uts", "ipc")
@@ -46,6 +50,10 @@ TAKE_OVER_SECONDS = 5.0
 
 class NetworkError(KubewrightError):
     """The pod network refused a request, or its holder is gone."""
+
+
+class NetworkTaken(NetworkError):
+    """Another node of this machine has the network; another one can be tried."""
 
 
 class SandboxNamespaces(msgspec.Struct, frozen=True):
@@ -183,8 +191,21 @@ class PodNetwork:
         """
         if await self._take_over():
             return
-        taken = await read_host_routes() if self.is_root else []
-        self.pool = AddressPool(choose_network(taken, self._preferred))
+        preferred = self._preferred
+        for _ in range(MAX_TRIES):
+            taken = await read_host_routes() if self.is_root else []
+            self.pool = AddressPool(choose_network(taken, preferred))
+            try:
+                await self._make()
+            except NetworkTaken as error:
+                # The route is the claim: another cluster that started now was first.
+                _logger.warning("%s; another network is taken", error)
+                preferred = None
+            else:
+                return
+        raise NetworkError(f"no network of {POD_NETWORK} could be had in {MAX_TRIES} tries")
+
+    async def _make(self) -> None:
         await self._start_holder()
         try:
             await self._request("bridge", str(self.pool.network), self.pool.gateway)
@@ -271,6 +292,8 @@ class PodNetwork:
             f"route add {network} via {self.gateway} dev {name} src {self.pool.host}\n"
         )
         code, output = await run(["ip", "-batch", "-"], stdin=commands.encode())
+        if code and "File exists" in output:
+            raise NetworkTaken(f"the host has a way to {network} since a moment ago")
         if code:
             raise NetworkError(f"the host cannot be joined to the pod network: {output.strip()}")
         await self._request("uplink", "uplink", self.pool.host)

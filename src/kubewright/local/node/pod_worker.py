@@ -55,11 +55,13 @@ from kubewright.local.node.status import (
     settle_records,
 )
 from kubewright.local.node.status_publisher import StatusPublisher
+from kubewright.local.node.storage_eviction import EVICTED, StorageWatch, is_limited
 
 _logger = logging.getLogger(__name__)
 
 RETRY_SECONDS = 1.0
 GONE_GRACE_SECONDS = 2.0
+EVICTION_GRACE_SECONDS = 1.0
 QUIET_SECONDS = 2.0
 REFRESH_SECONDS = 30.0
 """How often volumes that the API fills are compared with it; tokens live much longer."""
@@ -86,6 +88,8 @@ class PodWorker:
         self._wake = asyncio.Event()
         self._volumes = PodVolumes(context, self.uid)
         self._resize = PodResize(context)
+        self._storage = StorageWatch(context)
+        self._eviction = ""
         self._run = ContainerRun(context, self)
         self._group: asyncio.TaskGroup | None = None
         self._gone = False
@@ -140,13 +144,15 @@ class PodWorker:
     def is_ending(self) -> bool:
         """Tell whether the pod is to end, rather than to run."""
         deleted = bool(self.pod["metadata"].get("deletionTimestamp"))
-        return deleted or self._gone or self._overrun
+        return deleted or self._gone or self._overrun or bool(self._eviction)
 
     @property
     def grace_seconds(self) -> float:
         """How long a container may take to end after SIGTERM."""
         if self._gone:
             return GONE_GRACE_SECONDS
+        if self._eviction:
+            return EVICTION_GRACE_SECONDS
         metadata, spec = self.pod["metadata"], self.pod["spec"]
         if metadata.get("deletionTimestamp"):
             return float(metadata.get("deletionGracePeriodSeconds") or 0)
@@ -182,6 +188,8 @@ class PodWorker:
             times.append(self._refresh_at)
         if deadline := self._deadline_in():
             times.append(now + deadline)
+        if is_limited(self.pod) and not self.is_ending and not self._is_over:
+            times.append(self._storage.due)
         alarm = None
         if times:
             alarm = self.begin(self._wake_at(min(times)), "alarm")
@@ -211,6 +219,7 @@ class PodWorker:
             return False
         if not self.is_ending and not self._is_over:
             await self._resize_containers()
+            await self._check_storage()
         for step in self._plan():
             self._begin(step)
         # Asked before publishing: what ends while a status is written has its own to be written.
@@ -221,6 +230,12 @@ class PodWorker:
             self._settled = True
         await self._publish()
         return is_idle and is_ending and await self._delete()
+
+    async def _check_storage(self) -> None:
+        volumes = self._volumes.ready
+        self._eviction = await self._storage.find_excess(self.pod, self.records, volumes)
+        if self._eviction:
+            self._context.recorder.event(self.pod, "Warning", EVICTED, self._eviction)
 
     async def _resize_containers(self) -> None:
         for record in await self._resize.run(self.pod, self.records):
@@ -373,6 +388,12 @@ class PodWorker:
         moment = self._context.clock.monotonic() + seconds
         self._retry_at = moment if self._retry_at is None else min(moment, self._retry_at)
 
+    @property
+    def _end_reason(self) -> str:
+        if self._eviction:
+            return EVICTED
+        return "DeadlineExceeded" if self._overrun else ""
+
     def build_status(self) -> Object:
         """Build the status of the pod as it is now."""
         facts = PodFacts(
@@ -380,8 +401,8 @@ class PodWorker:
             host_address=self._context.runtime.host_address,
             address=self._address,
             has_sandbox=self._sandbox is not None,
-            reason="DeadlineExceeded" if self._overrun else "",
-            message=DEADLINE_MESSAGE if self._overrun else "",
+            reason=self._end_reason,
+            message=self._eviction or (DEADLINE_MESSAGE if self._overrun else ""),
             is_restarting_all=self._restarting_all,
             is_settled=self._settled,
             resize=self._resize.state,

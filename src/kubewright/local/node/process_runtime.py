@@ -329,6 +329,10 @@ class ProcessRuntime:
         await asyncio.to_thread(remove_tree, self._folder / "containers" / container.id)
         container.exited.set_result(ended)
 
+    def layer(self, container: RunningContainer) -> Path:
+        """Return the upper layer of a container; one whose layer is in memory has none."""
+        return self._folder / "containers" / container.id / "upper"
+
     async def limit(self, container: RunningContainer, resources: ContainerResources) -> None:
         """Hold a running container to other limits. Raises StartError with the kernel's reason."""
         process = self._processes.get(container.id)

@@ -246,6 +246,10 @@ class PodRuntime(Protocol):
         """Start a container. Raises StartError."""
         ...
 
+    def layer(self, container: RunningContainer) -> Path:
+        """Return the folder with what a container wrote beside its volumes; it may be missing."""
+        ...
+
     async def limit(self, container: RunningContainer, resources: ContainerResources) -> None:
         """Hold a running container to other limits. Raises StartError with the kernel's reason."""
         ...

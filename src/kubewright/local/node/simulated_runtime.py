@@ -157,6 +157,10 @@ class SimulatedRuntime:
         await self._clock.sleep(self._run_seconds)
         self.complete(container)
 
+    def layer(self, container: RunningContainer) -> Path:
+        """Nothing is written."""
+        return Path("/nonexistent")
+
     async def limit(self, container: RunningContainer, resources: ContainerResources) -> None:
         """Nothing runs that could use anything."""
 

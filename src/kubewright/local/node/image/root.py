@@ -33,6 +33,9 @@ def merge_usr(root: Path) -> None:
     """Move what is in /bin and its like into /usr, and leave links, as Debian does."""
     for name, target in MERGED.items():
         folder, merged = root / name, root / target
+        if folder.is_symlink():
+            # Newer releases have the links in a package.
+            continue
         merged.mkdir(parents=True, exist_ok=True)
         if folder.is_dir():
             shutil.copytree(folder, merged, symlinks=True, dirs_exist_ok=True)

@@ -88,7 +88,7 @@ class StorageWatch:
     async def find_excess(
         self, pod: Object, records: Iterable[ContainerRecord], volumes: Mapping[str, Volume]
     ) -> str:
-        """Return the message that the pod is to be evicted with; "" while it keeps to its limits."""
+        """Return the message that a pod is to be evicted with; "" while it keeps to its limits."""
         clock = self._context.clock
         if not is_limited(pod) or clock.monotonic() < self.due:
             return ""

@@ -12,6 +12,9 @@ from kubewright.api import builtin
 from kubewright.api.resource import Object
 from kubewright.client.client import Client
 from kubewright.client.requests import PatchType
+from kubewright.client.transport import Transport
+from kubewright.testing.faults import Faults
+from kubewright.testing.faulty_transport import FaultyTransport
 
 
 def new_daemon_set(namespace: str) -> Object:
@@ -60,6 +63,38 @@ async def test_a_daemon_set_is_updated_and_rolled_back(
         }
         assert versions == {2: "2", 3: "1"}
     assert len(kubelet.names) == 3
+
+
+@pytest.mark.parametrize(
+    "lagging", ["pods", "daemonsets.apps", "controllerrevisions.apps", "nodes"]
+)
+async def test_a_view_that_lags_behind_makes_no_second_pod(
+    lagging: str,
+    client: Client,
+    transport: Transport,
+    namespace: str,
+    running: Running,
+    kubelet: Kubelet,
+    eventually: Eventually,
+) -> None:
+    faults = Faults()
+    faults.lag_watches(lagging, by=0.15)
+
+    async def is_complete() -> bool:
+        return await is_rolled_out(client, namespace)
+
+    async with (
+        running("scheduler", "node-lifecycle"),
+        running("daemonset", through=FaultyTransport(transport, faults)),
+    ):
+        kubelet.watch_availability()
+        await client.create(new_daemon_set(namespace))
+        await eventually(is_complete)
+        await update(client, namespace, "2")
+        await eventually(is_complete)
+    assert kubelet.most == 1
+    revisions = await client.list(builtin.CONTROLLER_REVISION, namespace=namespace)
+    assert sorted(revision["revision"] for revision in revisions) == [1, 2]
 
 
 @pytest.mark.timeout(300)

@@ -15,8 +15,11 @@ from kubewright.api.errors import NotFound
 from kubewright.api.resource import Object
 from kubewright.client.client import Client
 from kubewright.client.requests import PatchType
+from kubewright.client.transport import Transport
+from kubewright.testing.faults import Faults
+from kubewright.testing.faulty_transport import FaultyTransport
 
-CLAIM_TEMPLATE = {
+CLAIM_TEMPLATE: Object = {
     "metadata": {"name": "data"},
     "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
 }
@@ -217,6 +220,51 @@ async def test_a_member_is_taken_over_and_a_stranger_is_not(
         await eventually(is_named)
     stray = await client.get(builtin.POD, "stray", namespace=namespace)
     assert "ownerReferences" not in stray["metadata"]
+
+
+@pytest.mark.parametrize(
+    "lagging", ["pods", "statefulsets.apps", "controllerrevisions.apps", "persistentvolumeclaims"]
+)
+async def test_a_view_that_lags_behind_ends_no_pod_too_many(
+    lagging: str,
+    client: Client,
+    transport: Transport,
+    namespace: str,
+    running: Running,
+    kubelet: Kubelet,
+    eventually: Eventually,
+) -> None:
+    faults = Faults()
+    faults.lag_watches(lagging, by=0.15)
+    await client.create(new_stateful_set(namespace, 3, volumeClaimTemplates=[CLAIM_TEMPLATE]))
+
+    async def is_complete() -> bool:
+        status = await read_status(client, namespace)
+        counts = [status.get(f"{name}Replicas") for name in ("updated", "available", "current")]
+        return counts == [3, 3, 3] and len(kubelet.pods) == 3
+
+    volume: Object = {"apiVersion": "v1", "kind": "PersistentVolume"}
+    for number in range(3):
+        spec = {
+            **CLAIM_TEMPLATE["spec"],
+            "capacity": {"storage": "1Gi"},
+            "hostPath": {"path": "/d"},
+        }
+        del spec["resources"]
+        await client.create({**volume, "metadata": {"name": f"{namespace}-{number}"}, "spec": spec})
+    async with (
+        running("scheduler", "node-lifecycle", "persistentvolume-binder"),
+        running("statefulset", through=FaultyTransport(transport, faults)),
+    ):
+        await eventually(is_complete)
+        kubelet.watch_availability()
+        await patch(client, namespace, template=build_template("2"))
+        await eventually(is_complete)
+    assert kubelet.names == {"web-0", "web-1", "web-2"}
+    # One that is not ready any more is replaced; nobody else ends meanwhile.
+    assert kubelet.fewest == 2
+    revisions = await client.list(builtin.CONTROLLER_REVISION, namespace=namespace)
+    assert sorted(revision["revision"] for revision in revisions) == [1, 2]
 
 
 @pytest.mark.timeout(300)

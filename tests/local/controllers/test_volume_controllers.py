@@ -13,6 +13,9 @@ from kubewright.api.errors import NotFound
 from kubewright.api.resource import Object
 from kubewright.client.client import Client
 from kubewright.client.requests import PatchType
+from kubewright.client.transport import Transport
+from kubewright.testing.faults import Faults
+from kubewright.testing.faulty_transport import FaultyTransport
 
 BINDER = ("persistentvolume-binder", "persistentvolumeclaim-protection")
 ALL = (*BINDER, "persistentvolume-protection")
@@ -111,6 +114,34 @@ async def test_a_pod_gets_the_claim_of_its_ephemeral_volume(
         (owner,) = claim["metadata"]["ownerReferences"]
         assert (owner["kind"], owner["uid"]) == ("Pod", created["metadata"]["uid"])
     assert kubelet.names == {"p"}
+
+
+@pytest.mark.parametrize("lagging", ["persistentvolumes", "persistentvolumeclaims"])
+async def test_a_view_that_lags_behind_releases_no_volume_and_binds_none_twice(
+    lagging: str,
+    client: Client,
+    transport: Transport,
+    namespace: str,
+    running: Running,
+    eventually: Eventually,
+) -> None:
+    faults = Faults()
+    faults.lag_watches(lagging, by=0.1)
+    names = [f"{namespace}-{n}" for n in range(3)]
+    async with running(*ALL, through=FaultyTransport(transport, faults)):
+        for name in names:
+            await client.create(new(build_volume(name, storageClassName=namespace)))
+            await client.create(new(build_claim(name, storageClassName=namespace), namespace))
+
+        async def are_bound() -> bool:
+            found = {await phase(client, name, namespace) for name in names}
+            return found | {await phase(client, name) for name in names} == {"Bound"}
+
+        await eventually(are_bound)
+    volumes = [await client.get(builtin.PERSISTENT_VOLUME, name) for name in names]
+    claims = await client.list(builtin.PERSISTENT_VOLUME_CLAIM, namespace=namespace)
+    named = {volume["metadata"]["name"]: volume["spec"]["claimRef"]["name"] for volume in volumes}
+    assert named == {claim["spec"]["volumeName"]: claim["metadata"]["name"] for claim in claims}
 
 
 @pytest.mark.timeout(300)

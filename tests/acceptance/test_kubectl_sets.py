@@ -1,0 +1,161 @@
+"""StatefulSets with volumes and DaemonSets, as kubectl's user sees them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from kubewright.local.storage.local_volume import build_storage_class
+from tests.acceptance.clusters import BIN, Cluster
+from tests.acceptance.kubectl import Kubectl, eventually
+from tests.acceptance.manifests import build_daemon_set, build_stateful_set
+
+pytestmark = pytest.mark.processes
+
+
+@pytest.fixture(scope="session")
+def storage(cluster: Cluster) -> None:
+    """A class of volumes: `local up` makes it, who joins a node to another cluster adds it."""
+    admin = Kubectl(Path(sys.prefix) / "kubectl-34" / "kubectl", cluster, "default")
+    if not admin("get", "storageclass", "standard", "--ignore-not-found"):
+        admin.apply(build_storage_class(default=True))
+
+
+def roll_out(kubectl: Kubectl, name: str) -> str:
+    return kubectl("rollout", "status", name, "--timeout=90s")
+
+
+def revisions(kubectl: Kubectl, name: str) -> list[str]:
+    history = kubectl("rollout", "history", name)
+    return [line.split()[0] for line in history.splitlines()[2:] if line]
+
+
+def read_log(kubectl: Kubectl, pod: str) -> list[str]:
+    return kubectl("exec", pod, "--", "cat", "/data/log").splitlines()
+
+
+@pytest.mark.usefixtures("storage")
+def test_a_stateful_set_keeps_what_its_pods_wrote(kubectl: Kubectl) -> None:
+    kubectl.apply(build_stateful_set("db"))
+    assert "complete" in roll_out(kubectl, "statefulset/db")
+    assert read_log(kubectl, "db-1") == ["db-1 started"]
+
+    kubectl("delete", "pod", "db-1")
+    roll_out(kubectl, "statefulset/db")
+    assert read_log(kubectl, "db-1") == ["db-1 started"] * 2
+
+    kubectl("scale", "statefulset/db", "--replicas=1")
+    eventually(
+        lambda: kubectl("get", "pods", "-o", "name").split() == ["pod/db-0"], "one pod is left"
+    )
+    claims = kubectl("get", "pvc", "-o", "name").split()
+    assert claims == [f"persistentvolumeclaim/data-db-{n}" for n in range(3)]
+    kubectl("scale", "statefulset/db", "--replicas=3")
+    roll_out(kubectl, "statefulset/db")
+    assert read_log(kubectl, "db-1") == ["db-1 started"] * 3
+
+    larger = json.dumps({"spec": {"resources": {"requests": {"storage": "20Mi"}}}})
+    kubectl("patch", "pvc", "data-db-0", "-p", larger)
+    capacity = "jsonpath={.status.capacity.storage}=20Mi"
+    kubectl("wait", "pvc/data-db-0", f"--for={capacity}", "--timeout=60s")
+
+    kubectl("delete", "statefulset", "db")
+    kubectl("delete", "pvc", "--all")
+    mine = f"jsonpath={{.items[?(@.spec.claimRef.namespace=='{kubectl.namespace}')].metadata.name}}"
+    eventually(lambda: not kubectl("get", "pv", "-o", mine), "volumes go with their claims")
+
+
+@pytest.mark.usefixtures("storage")
+def test_a_stateful_set_is_restarted_and_rolled_back(kubectl: Kubectl) -> None:
+    kubectl.apply(build_stateful_set("db", replicas=2))
+    roll_out(kubectl, "statefulset/db")
+    first = kubectl("get", "statefulset", "db", "-o", "jsonpath={.status.currentRevision}")
+
+    assert "restarted" in kubectl("rollout", "restart", "statefulset/db")
+    roll_out(kubectl, "statefulset/db")
+    assert revisions(kubectl, "statefulset/db") == ["1", "2"]
+    assert "restartedAt" in kubectl("rollout", "history", "statefulset/db", "--revision=2")
+
+    assert "rolled back" in kubectl("rollout", "undo", "statefulset/db")
+    roll_out(kubectl, "statefulset/db")
+    assert revisions(kubectl, "statefulset/db") == ["2", "3"]
+    current = "jsonpath={.status.currentRevision}"
+    eventually(
+        lambda: kubectl("get", "statefulset", "db", "-o", current) == first,
+        "the first revision is the current one again",
+    )
+
+
+def test_a_daemon_set_is_restarted_and_rolled_back(kubectl: Kubectl) -> None:
+    kubectl.apply(build_daemon_set("agent"))
+    assert "successfully rolled out" in roll_out(kubectl, "daemonset/agent")
+
+    assert "restarted" in kubectl("rollout", "restart", "daemonset/agent")
+    roll_out(kubectl, "daemonset/agent")
+    assert revisions(kubectl, "daemonset/agent") == ["1", "2"]
+    assert "rolled back" in kubectl("rollout", "undo", "daemonset/agent")
+    roll_out(kubectl, "daemonset/agent")
+    assert revisions(kubectl, "daemonset/agent") == ["2", "3"]
+
+
+class KeptCluster:
+    """A cluster that keeps its objects and volumes in a folder, started and stopped at will."""
+
+    def __init__(self, folder: Path) -> None:
+        self._environment = {**os.environ, "XDG_STATE_HOME": str(folder / "state")}
+        self._folder = folder
+
+    def up(self) -> Kubectl:
+        """Start it, and return kubectl for it."""
+        record = json.loads(self._run("up", "-o", "json", "--data-dir", str(self._folder / "data")))
+        kubeconfig = Path(record["kubeconfig"])
+        cluster = Cluster(kubeconfig, record["runtime"] == "simulated", False, self._folder)
+        return Kubectl(Path(sys.prefix) / "kubectl-34" / "kubectl", cluster, "default")
+
+    def down(self) -> None:
+        """Stop it."""
+        self._run("down")
+
+    def _run(self, *arguments: str) -> str:
+        command = [str(BIN / "kubewright"), "local", *arguments, "--name", "kept"]
+        done = subprocess.run(
+            command, env=self._environment, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+
+@pytest.fixture
+def kept(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[KeptCluster]:
+    if request.config.getoption("--cluster") != "local":
+        pytest.skip("about `kubewright local up`")
+    cluster = KeptCluster(tmp_path)
+    yield cluster
+    cluster.down()
+
+
+def test_volumes_outlive_a_cluster_that_keeps_its_objects(kept: KeptCluster) -> None:
+    kubectl = kept.up()
+    kubectl.apply(build_stateful_set("db", replicas=1))
+    roll_out(kubectl, "statefulset/db")
+    kubectl("exec", "db-0", "--", "sh", "-c", "echo written >> /data/log")
+    kept.down()
+
+    kubectl = kept.up()
+    # The status is as it was until the node has looked: what runs now has started again.
+    eventually(
+        lambda: (
+            kubectl("exec", "db-0", "--", "cat", "/data/log", code=None).splitlines()
+            == ["db-0 started", "written", "db-0 started"]
+        ),
+        "the pod runs again on what was written before",
+    )
+    default = yaml.safe_load(kubectl("get", "storageclass", "standard", "-o", "yaml"))
+    assert default["provisioner"] == "kubewright.dev/local-volume"

@@ -12,6 +12,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -74,10 +75,21 @@ def memcached_crd(cluster: Cluster) -> None:
 @pytest.fixture
 def operator(cluster: Cluster, memcached_crd: None, tmp_path: Path) -> Iterator[None]:
     """The memcached operator, run as its user would."""
-    log = tmp_path / "operator.log"
-    with log.open("wb") as output:
-        process = start_operator(cluster, output.fileno())
+    with running_operator(cluster, "memcached_operator", tmp_path / "operator.log"):
         yield
+
+
+@contextmanager
+def running_operator(cluster: Cluster, module: str, log: Path) -> Iterator[None]:
+    """Run an operator as its user would; at the end it stops properly and has no traceback."""
+    with log.open("wb") as output:
+        process = start_operator(cluster, output.fileno(), module)
+        try:
+            yield
+        except BaseException:
+            process.kill()
+            process.wait()
+            raise
         process.terminate()
         code = process.wait(40)
     text = log.read_text()
@@ -85,10 +97,12 @@ def operator(cluster: Cluster, memcached_crd: None, tmp_path: Path) -> Iterator[
     assert "Traceback" not in text, text
 
 
-def start_operator(cluster: Cluster, output: int) -> subprocess.Popen[bytes]:
-    """Start `kubewright run memcached_operator` against the cluster."""
+def start_operator(
+    cluster: Cluster, output: int, module: str = "memcached_operator"
+) -> subprocess.Popen[bytes]:
+    """Start `kubewright run MODULE` against the cluster."""
     return subprocess.Popen(
-        [Path(sys.prefix) / "bin" / "kubewright", "run", "memcached_operator"],
+        [Path(sys.prefix) / "bin" / "kubewright", "run", module],
         env={**os.environ, "KUBECONFIG": str(cluster.kubeconfig)},
         stdout=output,
         stderr=output,

@@ -8,6 +8,7 @@ A tour, in the order in which one meets things:
 - `ChildKind`, `Gate`: how its children are treated, and in which order they come.
 - `Children`, `Context`, `Result`, `Watch`: what those functions see, use and answer.
 - `BlockingContext`: what a plain `def` gets in place of a `Context`; it runs in a thread.
+- `build_pods_condition`: says in a status what keeps pods from running.
 - `TerminalError`: raised to say that nothing helps until the object changes.
 - `Client`, `KubeConfig`, `connect` (kubewright.client): talk to an API server directly.
 - `Controller`, `Manager`: the layer below `Operator`, for what it does not cover.
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
         Operator,
         Result,
         Watch,
+        build_pods_condition,
         map_to_controller,
         map_to_label,
     )
@@ -66,7 +68,8 @@ _ROOMS = {
     "kubewright.client": ("Client", "KubeConfig", "connect"),
     "kubewright.runtime": (
         *("BlockingContext", "ChildKind", "Children", "Context", "Controller", "Gate", "Manager"),
-        *("Operator", "Result", "Watch", "map_to_controller", "map_to_label"),
+        *("Operator", "Result", "Watch", "build_pods_condition", "map_to_controller"),
+        "map_to_label",
     ),
 }
 _ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names}
@@ -98,6 +101,7 @@ __all__ = [
     "Status",
     "TerminalError",
     "Watch",
+    "build_pods_condition",
     "build_rules",
     "builtin",
     "connect",

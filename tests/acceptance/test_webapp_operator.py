@@ -24,7 +24,7 @@ DAPR = WEBAPP / "tests/dapr_components.yaml"
 DAPR_CRD = "crd/components.dapr.io"
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def webapp_crds(cluster: Cluster) -> None:
     """The kinds of the operator, installed."""
     kubectl = Kubectl(Path(sys.prefix) / "kubectl-34" / "kubectl", cluster, "default")
@@ -82,8 +82,10 @@ def wait_ready(kubectl: Kubectl, app: str, seconds: int = 150) -> Any:
 
 
 def pods(kubectl: Kubectl, name: str) -> list[Any]:
-    items: list[Any] = kubectl.get("pods", "-l", f"app={name}")["items"]
-    return sorted(items, key=lambda pod: str(pod["metadata"]["name"]))
+    """Return the pods of an application by name, without those that are on their way out."""
+    items = kubectl.get("pods", "-l", f"app={name}")["items"]
+    alive = [pod for pod in items if "deletionTimestamp" not in pod["metadata"]]
+    return sorted(alive, key=lambda pod: str(pod["metadata"]["name"]))
 
 
 def uids(kubectl: Kubectl, name: str) -> list[str]:
@@ -358,10 +360,18 @@ def test_flaw_an_application_that_does_not_run_never_says_ready(
     admin.apply(build_app("SimpleApp", "broken", image="registry.invalid/no/such:image"))
     admin("wait", "simpleapp/broken", "--for=jsonpath={.status.replicas}=1", "--timeout=60s")
 
+    admin("wait", "simpleapp/broken", "--for=condition=PodsHealthy=false", "--timeout=60s")
     app = admin.get("simpleapp/broken")
 
     assert not is_condition_true(app, "Ready")
     assert is_condition_true(app, "Reconciling")
+    told = find_condition(app["status"]["conditions"], "PodsHealthy") or {}
+    assert told["reason"] == "ImagePullBackOff"
+    assert "its image registry.invalid/no/such:image cannot be pulled" in told["message"]
+
+    admin("patch", "simpleapp", "broken", "--type=merge", "-p", '{"spec":{"image":"nginx:1.27"}}')
+    admin("wait", "simpleapp/broken", "--for=condition=PodsHealthy", "--timeout=60s")
+    wait_ready(admin, "simpleapp/broken")
 
 
 def test_flaw_status_is_a_subresource_that_is_declared(admin: Kubectl, webapp_crds: None) -> None:

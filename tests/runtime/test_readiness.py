@@ -46,6 +46,7 @@ def stateful_set(spec: Object | None = None, **status: Any) -> Object:
 
 
 DEADLINE = [{"type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded"}]
+REFUSED = [{"type": "ReplicaFailure", "status": "True", "message": "exceeded quota"}]
 
 
 @pytest.mark.parametrize(
@@ -55,6 +56,11 @@ DEADLINE = [{"type": "Progressing", "status": "False", "reason": "ProgressDeadli
         (deployment(observedGeneration=1), IN_PROGRESS, "latest change"),
         (deployment(observedGeneration=None), IN_PROGRESS, "not seen it yet"),
         (deployment(updatedReplicas=1), IN_PROGRESS, "1 of 3 replicas are updated"),
+        (
+            deployment(updatedReplicas=0, conditions=REFUSED),
+            IN_PROGRESS,
+            "0 of 3 replicas are updated: exceeded quota",
+        ),
         (deployment(replicas=4), IN_PROGRESS, "1 old replicas"),
         (deployment(availableReplicas=2), IN_PROGRESS, "2 of 3 replicas are available"),
         (deployment(conditions=DEADLINE), FAILED, "no progress"),

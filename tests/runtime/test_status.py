@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from kubewright.api.conditions import find_condition
+from kubewright.api.conditions import Condition, find_condition
 from kubewright.api.resource import Object
 from kubewright.runtime.readiness import Progress, Readiness
 from kubewright.runtime.status import (
@@ -77,6 +77,24 @@ def test_a_transition_changes_only_the_times_of_what_changed() -> None:
         "Reconciling": "2026-11-28T01:05:00Z",
         "Stalled": "2026-11-28T01:00:00Z",
     }
+
+
+def test_a_condition_of_the_authors_own_gets_its_times() -> None:
+    """A status function is pure: it cannot know when something changed."""
+    healthy = Condition("Healthy", "True", "Fine").to_object()
+    first = build_status(owner(), {"conditions": [healthy]}, READY, manager="op", now=NOW)
+    again = build_status(owner(first), {"conditions": [healthy]}, READY, manager="op", now=LATER)
+    ill = Condition("Healthy", "False", "Ill", "it coughs").to_object()
+    then = build_status(owner(again), {"conditions": [ill]}, READY, manager="op", now=LATER)
+
+    assert again == first
+    assert find_condition(first["conditions"], "Healthy") == {
+        **healthy,
+        "lastTransitionTime": "2026-11-28T01:00:00Z",
+        "observedGeneration": 4,
+    }
+    told = find_condition(then["conditions"], "Healthy") or {}
+    assert (told["message"], told["lastTransitionTime"]) == ("it coughs", "2026-11-28T01:05:00Z")
 
 
 def test_a_failure_keeps_what_was_said_before_and_nothing_of_others() -> None:

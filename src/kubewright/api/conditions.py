@@ -37,6 +37,15 @@ class Condition(msgspec.Struct, frozen=True):
     reason: str
     message: str = ""
 
+    def to_object(self) -> Object:
+        """Return the condition as a status function says it: the runtime adds the times."""
+        return {
+            "type": self.type,
+            "status": self.status,
+            "reason": self.reason,
+            "message": self.message,
+        }
+
 
 def set_condition(
     conditions: Sequence[Object], condition: Condition, *, now: str, generation: int | None = None
@@ -54,12 +63,13 @@ def set_condition(
     """
     before = find_condition(conditions, condition.type)
     same = before is not None and before.get("status") == condition.status
+    since = before.get("lastTransitionTime") if before and same else None
     entry: Object = {
         "type": condition.type,
         "status": condition.status,
         "reason": condition.reason,
         "message": condition.message,
-        "lastTransitionTime": before["lastTransitionTime"] if before and same else now,
+        "lastTransitionTime": since or now,
     }
     if generation is not None:
         entry["observedGeneration"] = generation

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from kubewright.runtime.manager import Manager, ReadinessCheck, Runnable
     from kubewright.runtime.observer import ControllerObserver, Observer
     from kubewright.runtime.operator import Operator
+    from kubewright.runtime.pod_problem import PodProblem, build_pods_condition, find_pod_problems
     from kubewright.runtime.preview import PlannedChange, Preview, preview_operator
     from kubewright.runtime.queue import Priority, WorkQueue
     from kubewright.runtime.read import Read
@@ -56,6 +57,7 @@ __all__ = [
     "Operator",
     "Outcome",
     "PlannedChange",
+    "PodProblem",
     "Preview",
     "Priority",
     "Progress",
@@ -75,8 +77,10 @@ __all__ = [
     "all_of",
     "annotations_changed",
     "any_of",
+    "build_pods_condition",
     "compute_readiness",
     "current_attempt",
+    "find_pod_problems",
     "generation_changed",
     "labels_changed",
     "map_to_controller",
@@ -100,6 +104,7 @@ _MODULES = {
     "manager": ("Manager", "ReadinessCheck", "Runnable"),
     "observer": ("ControllerObserver", "Observer"),
     "operator": ("Operator",),
+    "pod_problem": ("PodProblem", "build_pods_condition", "find_pod_problems"),
     "preview": ("PlannedChange", "Preview", "preview_operator"),
     "queue": ("Priority", "WorkQueue"),
     "read": ("Read",),

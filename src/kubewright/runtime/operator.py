@@ -190,9 +190,10 @@ class Operator:
     ) -> StatusDecorator[T]:
         """Register the pure function that computes the status from the object and its children.
 
-        The conditions Ready, Reconciling and Stalled and `observedGeneration` are added to it; of a
-        `Resource`, the status is what the function returns and nothing else. Do not put in it what
-        changes by itself, such as the time: each change is a write.
+        The conditions Ready, Reconciling and Stalled and `observedGeneration` are added to it, and
+        to other conditions (`Condition.to_object`) their times; of a `Resource`, the status is what
+        the function returns and nothing else. Do not put in it what changes by itself, such as the
+        time: each change is a write.
 
         Arguments:
             kind: as for `desired`.

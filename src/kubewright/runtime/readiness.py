@@ -77,7 +77,10 @@ def _deployment(obj: Object) -> Readiness:
     status = obj.get("status") or {}
     updated, total = status.get("updatedReplicas", 0), status.get("replicas", 0)
     if updated < wanted:
-        return _in_progress(f"{updated} of {wanted} replicas are updated")
+        # The usual cause, such as a quota, is told only there.
+        failure = _true_condition(obj, "ReplicaFailure") or {}
+        why = f": {failure['message']}" if failure.get("message") else ""
+        return _in_progress(f"{updated} of {wanted} replicas are updated{why}")
     if total > wanted:
         return _in_progress(f"{total - wanted} old replicas wait for their end")
     for field, word in (("availableReplicas", "available"), ("readyReplicas", "ready")):

@@ -14,6 +14,7 @@ from kubewright.api.conditions import (
     STALLED,
     Condition,
     ConditionStatus,
+    find_condition,
     set_condition,
 )
 from kubewright.api.resource import Object
@@ -98,10 +99,29 @@ def build_status(
     # The transition times of our own conditions come from the object: a value need not know them.
     before = (owner.get("status") or {}).get("conditions") or []
     others = [c for c in said.get("conditions") or () if c.get("type") not in _OWN]
+    if value is not None:
+        others = [_complete(c, before, generation=generation, now=now) for c in others]
     own = [c for c in before if c.get("type") in _OWN]
     said["conditions"] = build_conditions([*others, *own], summary, generation=generation, now=now)
     said["observedGeneration"] = generation
     return said
+
+
+def _complete(condition: Object, before: list[Object], *, generation: int, now: datetime) -> Object:
+    """Add the times to a condition that a status function says: it is pure, and has no clock."""
+    if "lastTransitionTime" in condition:
+        return condition
+    last = find_condition(before, condition["type"])
+    said = Condition(
+        condition["type"],
+        condition["status"],
+        condition.get("reason") or condition["type"],
+        condition.get("message") or "",
+    )
+    [complete] = set_condition(
+        [] if last is None else [last], said, now=format_time(now), generation=generation
+    )
+    return complete
 
 
 def dump_status(value: StatusModel | Object) -> Object:

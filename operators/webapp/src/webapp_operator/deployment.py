@@ -84,18 +84,20 @@ def build_mount(path: str) -> kw.Object:
     return {"name": _SCRATCH, "mountPath": path, "subPath": path.strip("/")}
 
 
-def count_pods(app: WebApp, children: kw.Children, name: str) -> dict[str, Any]:
-    """Return the fields of `WorkloadStatus`, read from the Deployment."""
+def tell_of_pods(app: WebApp, children: kw.Children, name: str) -> dict[str, Any]:
+    """Return the fields of `WorkloadStatus`, read from the Deployment and its pods."""
     deployment = children.get(kw.builtin.DEPLOYMENT, name) or {}
     counts = deployment.get("status") or {}
-    selector = build_selector(app).items()
+    selector = build_selector(app)
+    pods = children.find(kw.builtin.POD, selector)
     return {
         "replicas": counts.get("replicas") or 0,
         "ready_replicas": counts.get("readyReplicas") or 0,
-        "selector": ",".join(f"{key}={value}" for key, value in selector),
+        "selector": ",".join(f"{key}={value}" for key, value in selector.items()),
+        "conditions": [kw.build_pods_condition(pods).to_object()],
     }
 
 
 def build_workload_status(app: WebApp, children: kw.Children, name: str) -> WorkloadStatus:
     """Compute the status of an application that has nothing but pods."""
-    return WorkloadStatus(**count_pods(app, children, name))
+    return WorkloadStatus(**tell_of_pods(app, children, name))

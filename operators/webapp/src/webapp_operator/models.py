@@ -150,6 +150,7 @@ class DaprStatus(WorkloadStatus):
 _READY_COLUMNS = [
     kw.Column("Ready", kw.ready),
     kw.Column("Message", '.status.conditions[?(@.type=="Ready")].message', priority=1),
+    kw.Column("Pods", '.status.conditions[?(@.type=="PodsHealthy")].message', priority=1),
 ]
 _COUNT_COLUMNS = [
     kw.Column("Replicas", "spec.replicas", description="Number of pods asked for."),

@@ -14,10 +14,11 @@ from webapp_operator.component import (
     component_name,
 )
 from webapp_operator.deployment import (
+    INSTANCE,
     build_deployment,
     build_labels,
     build_workload_status,
-    count_pods,
+    tell_of_pods,
 )
 from webapp_operator.models import DaprStatus, Guestbook, MyApp, SimpleApp, WorkloadStatus
 
@@ -25,6 +26,8 @@ operator = kw.Operator("webapp-operator")
 
 # Dapr may be installed after the application, or never: its pods run meanwhile.
 _COMPONENTS = kw.ChildKind(COMPONENT, on_missing="wait")
+# The pods belong to the Deployment's ReplicaSets: their labels lead back to the application.
+_pods = kw.Watch(builtin.POD, kw.map_to_label(INSTANCE))
 
 
 @operator.desired(SimpleApp, owns=[builtin.DEPLOYMENT])
@@ -33,9 +36,9 @@ def build_simple_app(app: SimpleApp) -> Iterable[kw.Object]:
     yield build_deployment(app, app.metadata.name, app.spec)
 
 
-@operator.status(SimpleApp)
+@operator.status(SimpleApp, watches=[_pods])
 def build_simple_app_status(app: SimpleApp, children: kw.Children) -> WorkloadStatus:
-    """Compute the status from the Deployment."""
+    """Compute the status from the Deployment and its pods."""
     return build_workload_status(app, children, app.metadata.name)
 
 
@@ -45,9 +48,9 @@ def build_guestbook(app: Guestbook) -> Iterable[kw.Object]:
     return build_with_dapr(app)
 
 
-@operator.status(Guestbook)
+@operator.status(Guestbook, watches=[_pods])
 def build_guestbook_status(app: Guestbook, children: kw.Children) -> DaprStatus:
-    """Compute the status from the Deployment and the Component."""
+    """Compute the status from the Deployment, its pods and the Component."""
     return build_dapr_status(app, children)
 
 
@@ -57,9 +60,9 @@ def build_my_app(app: MyApp) -> Iterable[kw.Object]:
     return build_with_dapr(app)
 
 
-@operator.status(MyApp)
+@operator.status(MyApp, watches=[_pods])
 def build_my_app_status(app: MyApp, children: kw.Children) -> DaprStatus:
-    """Compute the status from the Deployment and the Component."""
+    """Compute the status from the Deployment, its pods and the Component."""
     return build_dapr_status(app, children)
 
 
@@ -73,7 +76,7 @@ def build_dapr_status(app: Guestbook | MyApp, children: kw.Children) -> DaprStat
     """Compute the status of an application with Dapr."""
     component = children.get(COMPONENT, component_name(app))
     return DaprStatus(
-        **count_pods(app, children, deployment_name(app)),
+        **tell_of_pods(app, children, deployment_name(app)),
         app_id=app_id(app),
         state_store=component_name(app) if component else "",
     )

@@ -130,11 +130,13 @@ class ContainerStarter:
         context, folder = self._context, self._folder / "etc"
         folder.mkdir(parents=True, exist_ok=True)
         hosts, resolver = folder / "hosts", folder / "resolv.conf"
-        hosts.write_text(build_hosts(pod, address, context.cluster_domain))
-        host_file = Path("/etc/resolv.conf")
-        host_resolver = host_file.read_text() if host_file.exists() else ""
+        domain = context.cluster_domain
+        hosts.write_text(build_hosts(pod, address, domain, read_if_there(Path("/etc/hosts"))))
         dns = context.cluster_dns() or context.runtime.host_address
-        resolver.write_text(build_resolver(pod, dns, context.cluster_domain, host_resolver))
+        built = build_resolver(pod, dns, domain, read_if_there(Path("/etc/resolv.conf")))
+        resolver.write_text(str(built))
+        for problem in built.problems:
+            context.recorder.event(pod, "Warning", "DNSConfigForming", problem)
         message = self.termination_file(record)
         message.parent.mkdir(parents=True, exist_ok=True)
         message.write_text("")
@@ -149,6 +151,11 @@ class ContainerStarter:
     def termination_file(self, record: ContainerRecord) -> Path:
         """The file that a container sees as its terminationMessagePath."""
         return self._folder / "containers" / record.name / "termination-log"
+
+
+def read_if_there(file: Path) -> str:
+    """Return the text of a file of the machine; "" if it has no such file."""
+    return file.read_text() if file.exists() else ""
 
 
 def find_target(record: ContainerRecord, others: Sequence[ContainerRecord]) -> str:

@@ -6,7 +6,9 @@ agent, and answers one request at a time on the socket it was given:
 
     bridge CIDR GATEWAY            make the bridge that the pods hang on
     uplink INTERFACE ADDRESS       use an interface that was moved here as the way to the host
-    sandbox HOSTNAME PORT ADDRESS GATEWAY    make a pod's namespaces; answers with net, uts, ipc
+    sandbox HOSTNAME PORT ADDRESS GATEWAY SYSCTL=VALUE...
+                                   make a pod's namespaces, in this network itself if PORT is "";
+                                   answers with net, uts, ipc
     socket KIND                    make a socket in this network; answers with it
     address ADDRESS                make an address one of this network's own
     wire                           make the way to other nodes; answers with a packet socket
@@ -138,21 +140,24 @@ def make_wire() -> int:
     return wire.detach()
 
 
-def make_sandbox(hostname: str, port: str, address: str, gateway: str) -> list[int]:
+def make_sandbox(
+    hostname: str, port: str, address: str, gateway: str, sysctls: list[str]
+) -> list[int]:
     """Make the namespaces of a pod; `port` is this end of the veth pair to the bridge."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     pid = os.fork()
     if pid == 0:
         ours.close()
-        _serve_sandbox(theirs, hostname, address, gateway)
+        _serve_sandbox(theirs, hostname, address, gateway, sysctls)
     theirs.close()
     try:
         _expect(ours, b"unshared")
-        run_ip(
-            f"link add {port} type veth peer name eth0 netns {pid}\n"
-            f"link set {port} master {BRIDGE}\n"
-            f"link set {port} type bridge_slave isolated on\nlink set {port} up\n"
-        )
+        if port:
+            run_ip(
+                f"link add {port} type veth peer name eth0 netns {pid}\n"
+                f"link set {port} master {BRIDGE}\n"
+                f"link set {port} type bridge_slave isolated on\nlink set {port} up\n"
+            )
         ours.send(b"linked")
         return _expect(ours, b"ready")
     finally:
@@ -160,31 +165,46 @@ def make_sandbox(hostname: str, port: str, address: str, gateway: str) -> list[i
         os.waitpid(pid, 0)
 
 
-def _serve_sandbox(channel: socket.socket, hostname: str, address: str, gateway: str) -> None:
+def _serve_sandbox(
+    channel: socket.socket, hostname: str, address: str, gateway: str, sysctls: list[str]
+) -> None:
     """Be the short-lived process that makes and configures a sandbox from inside. Never returns."""
     try:
-        if _libc.unshare(CLONE_NEWNET | CLONE_NEWUTS | CLONE_NEWIPC):
+        network = CLONE_NEWNET if address else 0
+        if _libc.unshare(network | CLONE_NEWUTS | CLONE_NEWIPC):
             raise RequestError(f"unshare: {os.strerror(ctypes.get_errno())}")
         socket.sethostname(hostname)
         channel.send(b"unshared")
         if channel.recv(16) != b"linked":
             os._exit(1)
-        run_ip(
-            f"link set lo up\naddr add {address}/32 dev eth0\nlink set eth0 up\n"
-            f"route add {gateway} dev eth0\nroute add default via {gateway}\n"
-        )
-        # As container runtimes do: a pod may listen on port 80 without being root. A read-only
-        # /proc/sys, as some containers have, leaves the kernel's default.
-        with (
-            contextlib.suppress(OSError),
-            open("/proc/sys/net/ipv4/ip_unprivileged_port_start", "w") as f,
-        ):
-            f.write("0")
+        if address:
+            _configure_network(address, gateway)
+        for setting in sysctls:
+            _set_kernel(*setting.split("=", 1))
         names = [os.open(f"/proc/self/ns/{name}", os.O_RDONLY) for name in ("net", "uts", "ipc")]
         socket.send_fds(channel, [b"ready"], names)
     except (OSError, RequestError) as error:
         channel.send(f"error {error}".encode())
     os._exit(0)
+
+
+def _configure_network(address: str, gateway: str) -> None:
+    run_ip(
+        f"link set lo up\naddr add {address}/32 dev eth0\nlink set eth0 up\n"
+        f"route add {gateway} dev eth0\nroute add default via {gateway}\n"
+    )
+    # As container runtimes do: a pod may listen on port 80 without being root. A read-only
+    # /proc/sys, as some containers have, leaves the kernel's default.
+    with contextlib.suppress(RequestError):
+        _set_kernel("net.ipv4.ip_unprivileged_port_start", "0")
+
+
+def _set_kernel(name: str, value: str) -> None:
+    try:
+        with open("/proc/sys/" + name.replace(".", "/"), "w") as file:
+            file.write(value)
+    except OSError as error:
+        raise RequestError(f"sysctl {name}: {error.strerror}") from error
 
 
 def _expect(channel: socket.socket, word: bytes) -> list[int]:
@@ -312,8 +332,8 @@ def change_network(words: list[str]) -> list[int]:
             run_ip(f"route replace {cidr} dev {WIRE} src {gateway}\n")
         case ["unroute", cidr]:
             run_ip(f"route del {cidr} dev {WIRE}\n")
-        case ["sandbox", hostname, port, address, gateway]:
-            return make_sandbox(hostname, port, address, gateway)
+        case ["sandbox", hostname, port, address, gateway, *sysctls]:
+            return make_sandbox(hostname, port, address, gateway, sysctls)
         case ["tmpfs", path, options]:
             mount_memory(path, options)
         case ["socket", kind] if kind in SOCKETS:

@@ -302,13 +302,25 @@ class PodNetwork:
         """Mount a tmpfs that all containers see, and only they."""
         await self._request("tmpfs", path, options)
 
-    async def create_sandbox(self, hostname: str) -> SandboxNamespaces:
-        """Make the namespaces of a pod, with an address on the bridge."""
+    async def create_sandbox(
+        self,
+        hostname: str,
+        *,
+        shares_network: bool = False,
+        sysctls: Sequence[tuple[str, str]] = (),
+    ) -> SandboxNamespaces:
+        """Make the namespaces of a pod, with an address on the bridge or in this network itself."""
+        settings = [f"{name}={value}" for name, value in sysctls]
+        if shares_network:
+            shared = await self._request("sandbox", hostname, "", "", "", *settings)
+            return SandboxNamespaces(self.gateway, *shared)
         address = self.pool.allocate()
         # An address is one pod's at a time, and so is the name of its port.
         port = f"pod{int(IPv4Address(address)) - int(self.pool.network[0])}"
         try:
-            net, uts, ipc = await self._request("sandbox", hostname, port, address, self.gateway)
+            net, uts, ipc = await self._request(
+                "sandbox", hostname, port, address, self.gateway, *settings
+            )
         except BaseException:
             self.pool.release(address)
             raise

@@ -36,7 +36,8 @@ from kubewright.local.node.containers import (
 )
 from kubewright.local.node.host_path import MountError
 from kubewright.local.node.node_context import NodeContext
-from kubewright.local.node.pod_files import pod_hostname
+from kubewright.local.node.pod_admission import find_refusal
+from kubewright.local.node.pod_files import kernel_hostname
 from kubewright.local.node.pod_plan import (
     Step,
     Stop,
@@ -89,7 +90,8 @@ class PodWorker:
         self._volumes = PodVolumes(context, self.uid)
         self._resize = PodResize(context)
         self._storage = StorageWatch(context)
-        self._eviction = ""
+        self._ousted = self._find_refusal()
+        self._is_rejected = self._ousted is not None
         self._run = ContainerRun(context, self)
         self._group: asyncio.TaskGroup | None = None
         self._gone = False
@@ -108,6 +110,16 @@ class PodWorker:
         self._restarting_all = False
         self._settled = False
         self._was_terminal = (pod.get("status") or {}).get("phase") in TERMINAL
+
+    def _find_refusal(self) -> tuple[str, str] | None:
+        """Return why the node does not take the pod, unless it has taken it before."""
+        status = self.pod.get("status") or {}
+        refusal = None if status.get("startTime") else find_refusal(self.pod)
+        if refusal is None:
+            return None
+        reason, message = refusal
+        self._context.recorder.event(self.pod, "Warning", reason, message)
+        return reason, f"Pod was rejected: {message}"
 
     def update(self, pod: Object) -> None:
         """Take the pod as the API has it now."""
@@ -144,14 +156,14 @@ class PodWorker:
     def is_ending(self) -> bool:
         """Tell whether the pod is to end, rather than to run."""
         deleted = bool(self.pod["metadata"].get("deletionTimestamp"))
-        return deleted or self._gone or self._overrun or bool(self._eviction)
+        return deleted or self._gone or self._overrun or self._ousted is not None
 
     @property
     def grace_seconds(self) -> float:
         """How long a container may take to end after SIGTERM."""
         if self._gone:
             return GONE_GRACE_SECONDS
-        if self._eviction:
+        if self._ousted is not None:
             return EVICTION_GRACE_SECONDS
         metadata, spec = self.pod["metadata"], self.pod["spec"]
         if metadata.get("deletionTimestamp"):
@@ -233,9 +245,10 @@ class PodWorker:
 
     async def _check_storage(self) -> None:
         volumes = self._volumes.ready
-        self._eviction = await self._storage.find_excess(self.pod, self.records, volumes)
-        if self._eviction:
-            self._context.recorder.event(self.pod, "Warning", EVICTED, self._eviction)
+        excess = await self._storage.find_excess(self.pod, self.records, volumes)
+        if excess:
+            self._ousted = EVICTED, excess
+            self._context.recorder.event(self.pod, "Warning", EVICTED, excess)
 
     async def _resize_containers(self) -> None:
         for record in await self._resize.run(self.pod, self.records):
@@ -313,7 +326,15 @@ class PodWorker:
     async def _create_sandbox(self) -> None:
         if lacking := list_unsupported(self.pod):
             raise UnsupportedPod(f"local nodes do not give pods {', '.join(lacking)}")
-        identity = PodIdentity(self.key, self.uid, pod_hostname(self.pod))
+        spec, context = self.pod["spec"], self._context
+        sysctls = (spec.get("securityContext") or {}).get("sysctls") or ()
+        identity = PodIdentity(
+            self.key,
+            self.uid,
+            kernel_hostname(self.pod, context.cluster_domain, context.name),
+            shares_network=bool(spec.get("hostNetwork")),
+            sysctls=tuple((entry["name"], entry["value"]) for entry in sysctls),
+        )
         self._sandbox = await self._context.runtime.create_sandbox(identity)
         self._address = self._sandbox.address
 
@@ -388,21 +409,19 @@ class PodWorker:
         moment = self._context.clock.monotonic() + seconds
         self._retry_at = moment if self._retry_at is None else min(moment, self._retry_at)
 
-    @property
-    def _end_reason(self) -> str:
-        if self._eviction:
-            return EVICTED
-        return "DeadlineExceeded" if self._overrun else ""
-
     def build_status(self) -> Object:
         """Build the status of the pod as it is now."""
+        if self._is_rejected and self._ousted is not None:
+            return build_rejection(self.pod, *self._ousted, format_time(self._started_at))
+        overrun = ("DeadlineExceeded", DEADLINE_MESSAGE) if self._overrun else ("", "")
+        reason, message = self._ousted or overrun
         facts = PodFacts(
             start_time=format_time(self._started_at),
             host_address=self._context.runtime.host_address,
             address=self._address,
             has_sandbox=self._sandbox is not None,
-            reason=self._end_reason,
-            message=self._eviction or (DEADLINE_MESSAGE if self._overrun else ""),
+            reason=reason,
+            message=message,
             is_restarting_all=self._restarting_all,
             is_settled=self._settled,
             resize=self._resize.state,
@@ -482,7 +501,7 @@ class PodWorker:
 def list_unsupported(pod: Object) -> list[str]:
     """List what a pod asks for that local nodes do not give, by the names of the fields."""
     spec = pod["spec"]
-    fields = ("hostNetwork", "hostPID", "hostIPC", "shareProcessNamespace")
+    fields = ("hostPID", "hostIPC", "shareProcessNamespace")
     return [field for field in fields if spec.get(field)]
 
 

@@ -239,7 +239,9 @@ class ProcessRuntime:
 
     async def create_sandbox(self, identity: PodIdentity) -> Sandbox:
         """Make a pod's namespaces."""
-        namespaces = await self._network.create_sandbox(identity.hostname)
+        namespaces = await self._network.create_sandbox(
+            identity.hostname, shares_network=identity.shares_network, sysctls=identity.sysctls
+        )
         self._sandboxes[identity.uid] = namespaces
         if self._records is not None:
             shared = [namespaces.net, namespaces.uts, namespaces.ipc]

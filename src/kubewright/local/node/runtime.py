@@ -63,11 +63,17 @@ class ExecResult(msgspec.Struct, frozen=True):
 
 
 class PodIdentity(msgspec.Struct, frozen=True):
-    """The pod that a sandbox is for."""
+    """The pod that a sandbox is for.
+
+    `shares_network` gives it the network of its node, and so its address. `sysctls` are settings of
+    the kernel for its namespaces.
+    """
 
     key: NamespacedName
     uid: str
     hostname: str
+    shares_network: bool = False
+    sysctls: tuple[tuple[str, str], ...] = ()
 
 
 class Mount(msgspec.Struct, frozen=True):

@@ -84,6 +84,20 @@ def build_status(
     return status
 
 
+def build_rejection(pod: Object, reason: str, message: str, start_time: str) -> Object:
+    """Build the status of a pod that its node does not take: nothing is known of its containers."""
+    status: Object = {
+        "phase": "Failed",
+        "reason": reason,
+        "message": message,
+        "startTime": start_time,
+        "conditions": [],
+    }
+    if (generation := pod["metadata"].get("generation")) is not None:
+        status["observedGeneration"] = generation
+    return status
+
+
 def compute_phase(pod: Object, records: Sequence[ContainerRecord]) -> str:
     """Compute the phase of a pod (the kubelet's getPhase)."""
     mains = [record for record in records if record.role is Role.MAIN]

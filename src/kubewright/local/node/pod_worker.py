@@ -51,6 +51,7 @@ from kubewright.local.node.pod_volumes import PodVolumes
 from kubewright.local.node.runtime import PodIdentity
 from kubewright.local.node.status import (
     PodFacts,
+    build_rejection,
     build_status,
     compute_phase,
     settle_records,

@@ -201,9 +201,9 @@ async def test_changed_config_map_reaches_a_running_pod(
             await asyncio.sleep(0.05)
 
 
-async def test_host_network_is_refused_by_name(client: Client, start_node: StartNode) -> None:
+async def test_host_pids_are_refused_by_name(client: Client, start_node: StartNode) -> None:
     await start_node(SimulatedRuntime())
-    await create_pod(client, "p", hostNetwork=True)
+    await create_pod(client, "p", hostPID=True)
     async with asyncio.timeout(10):
         while True:
             events = await client.list(EVENT, namespace="ns")
@@ -211,7 +211,7 @@ async def test_host_network_is_refused_by_name(client: Client, start_node: Start
                 break
             await asyncio.sleep(0.05)
     assert events.items[0]["note"] == (
-        "Failed to create pod sandbox: local nodes do not give pods hostNetwork"
+        "Failed to create pod sandbox: local nodes do not give pods hostPID"
     )
 
 

@@ -142,9 +142,14 @@ def plan_stages(situation: Situation) -> Iterator[tuple[Turn, ...]]:
     doomed = _plan_scale_down(situation)
     yield tuple((DeletePod(pod),) for pod in doomed)
     if not stateful_set.is_on_delete and (stateful_set.is_parallel or not situation.condemned):
-        deleted = [step.pod for turn in turns for step in turn if isinstance(step, DeletePod)]
-        outdated = [pod for pod in plan_update(situation) if pod not in deleted]
-        yield tuple((DeletePod(pod),) for pod in outdated)
+        deleted = {
+            step.pod["metadata"]["uid"]
+            for turn in turns
+            for step in turn
+            if isinstance(step, DeletePod)
+        }
+        outdated = plan_update(situation)
+        yield tuple((DeletePod(p),) for p in outdated if p["metadata"]["uid"] not in deleted)
 
 
 def _plan_member(

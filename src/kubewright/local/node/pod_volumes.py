@@ -8,14 +8,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from kubewright.api.builtin import (
-    PERSISTENT_VOLUME,
-    PERSISTENT_VOLUME_CLAIM,
-    SERVICE_ACCOUNT,
-)
-from kubewright.api.errors import NotFound
+from kubewright.api.builtin import SERVICE_ACCOUNT
 from kubewright.api.resource import Object
 from kubewright.client.objects import decode_object
+from kubewright.local.node.claimed_volume import find_claimed_volume, names_claim
 from kubewright.local.node.environment import References
 from kubewright.local.node.host_path import MountError, check_host_path
 from kubewright.local.node.image.image import ImageError
@@ -77,6 +73,9 @@ class PodVolumes:
             name = volume["name"]
             if name in self._ready:
                 continue
+            if names_claim(volume):
+                self._ready[name] = await self._set_up_claim(pod, volume)
+                continue
             try:
                 self._ready[name] = await self._set_up(pod, volume, references)
             except (MountError, OSError) as error:
@@ -93,8 +92,6 @@ class PodVolumes:
             return await self._set_up_image(volume["image"])
         if "hostPath" in volume:
             return Volume(await asyncio.to_thread(check_host_path, volume["hostPath"]))
-        if "persistentVolumeClaim" in volume:
-            return await self._set_up_claim(pod, volume["persistentVolumeClaim"])
         tokens = await self._fetch_tokens(pod, volume)
         files = plan_files(pod, volume, references, tokens, self._context.node())
         if files is None:
@@ -152,27 +149,20 @@ class PodVolumes:
             )
         return Volume(image.root, read_only=True)
 
-    async def _set_up_claim(self, pod: Object, source: Object) -> Volume:
-        client, name = self._context.client, source["claimName"]
-        namespace = pod["metadata"].get("namespace")
-        try:
-            claim = await client.get(PERSISTENT_VOLUME_CLAIM, name, namespace=namespace)
-        except NotFound:
-            raise MountError(f'persistentvolumeclaim "{name}" not found') from None
-        bound = (claim.get("spec") or {}).get("volumeName")
-        if not bound or (claim.get("status") or {}).get("phase") != "Bound":
-            raise MountError(f"PVC {namespace}/{name} is not bound to a PersistentVolume")
-        volume = (await client.get(PERSISTENT_VOLUME, bound))["spec"]
-        place = volume.get("local") or volume.get("hostPath")
-        if place is None:
-            raise MountError(f"local nodes have local and hostPath volumes; {bound} is neither")
-        path = await asyncio.to_thread(check_host_path, {"path": place["path"]})
-        read_only, group = bool(source.get("readOnly")), self._group(pod)
-        if "local" in volume and group is not None and not read_only:
+    async def _set_up_claim(self, pod: Object, volume: Object) -> Volume:
+        found = await find_claimed_volume(self._context.client, pod, volume)
+        group = self._group(pod)
+        if found.takes_group and group is not None and not found.read_only:
             policy = pod["spec"]["securityContext"].get("fsGroupChangePolicy")
             once = policy == "OnRootMismatch"
-            await asyncio.to_thread(give_group, path, group, only_on_mismatch=once)
-        return Volume(path, read_only=read_only)
+            try:
+                await asyncio.to_thread(give_group, found.path, group, only_on_mismatch=once)
+            except OSError as error:
+                raise MountError(
+                    f'MountVolume.SetUp failed for volume "{found.name}" : '
+                    f"applyFSGroup failed for vol {found.name}: {error}"
+                ) from error
+        return Volume(found.path, read_only=found.read_only)
 
     async def _fetch_tokens(self, pod: Object, volume: Object) -> dict[int, str]:
         sources = (volume.get("projected") or {}).get("sources") or ()

@@ -34,6 +34,14 @@ def test_chooses_a_network_without_a_route() -> None:
         choose_network(taken)
 
 
+def test_network_that_is_only_a_hint_gives_way() -> None:
+    hint = IPv4Network("10.244.7.0/24")
+    assert choose_network([], hint, is_hint=True) == hint
+    assert choose_network([hint], hint, is_hint=True) == IPv4Network("10.244.0.0/24")
+    with pytest.raises(ConfigurationError):
+        choose_network([hint], hint)
+
+
 async def test_answer_to_a_cancelled_request_is_not_taken_for_the_next_ones() -> None:
     """A probe that takes too long is cancelled; what follows must get its own answer."""
     network = PodNetwork(is_root=False)

@@ -55,7 +55,8 @@ async def choose_pod_runtime(options: ClusterOptions) -> PodRuntimeChoice:
 async def choose_pod_cidrs(count: int) -> list[str]:
     """Choose a /24 of 10.244.0.0/16 for each node, none of which this machine has a route to.
 
-    One process chooses for all nodes: each for itself, two could take the same.
+    One process chooses for all nodes: each for itself, two could take the same. Where a node of
+    another cluster is quicker, the node takes yet another one.
 
     Raises:
         ConfigurationError: there are not enough free ones.
@@ -146,7 +147,8 @@ class NodeProcess:
         arguments = ["--name", self.name, "--kubeconfig", str(self._directory.kubeconfig)]
         arguments += ["--dir", str(self._directory.node_state / self.name)]
         arguments += ["--volumes", str(self._volumes)]
-        arguments += ["--pod-cidr", self._pod_cidr, "--lifeline", str(self._lifeline)]
+        arguments += ["--pod-cidr", self._pod_cidr, "--any-pod-cidr"]
+        arguments += ["--lifeline", str(self._lifeline)]
         arguments += ["--simulated"] if self._simulated else []
         # The node ends when its standard input does: so it never outlives a killed supervisor.
         return await asyncio.create_subprocess_exec(

@@ -44,6 +44,9 @@ def parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
     )
     parser.add_argument("--address", default=LOOPBACK, help="where the log endpoint listens")
     parser.add_argument("--pod-cidr", help="a /24 for pods; default: a free one in 10.244.0.0/16")
+    parser.add_argument(
+        "--any-pod-cidr", action="store_true", help="take another one where --pod-cidr is taken"
+    )
     parser.add_argument("--simulated", action="store_true", help="run no processes")
     parser.add_argument(
         "--exit-with-parent", action="store_true", help="stop when standard input ends"
@@ -80,7 +83,13 @@ async def build_runtime(options: argparse.Namespace, folder: Path) -> PodRuntime
     if options.keep_seconds and options.dir is not None:
         keeping = Keeping(folder / "holder.sock", options.keep_seconds, options.lifeline)
     images = options.images or default_folder()
-    return ProcessRuntime(folder, pod_cidr=options.pod_cidr, images=images, keeping=keeping)
+    return ProcessRuntime(
+        folder,
+        pod_cidr=options.pod_cidr,
+        is_any_cidr=options.any_pod_cidr,
+        images=images,
+        keeping=keeping,
+    )
 
 
 async def find_api_server(url: str) -> Backend | None:

@@ -19,7 +19,7 @@ agent, and answers one request at a time on the socket it was given:
     launch PYTHON SCRIPT           start the launcher (`launcher.py create`) on the descriptors sent
     status PID                     tell how a process ended that this one is the parent of
     store KEY / fetch KEY / drop KEY    keep descriptors that were sent, give them back, close them
-    describe                       tell the network that `bridge` made; "" before
+    made CIDR / describe           note that the network is complete; tell which one, or ""
     others PID...                  kill the containers that are not among these
 
 The words of a request are separated by NUL; `others` has them separated by spaces. Answers are `ok`
@@ -313,8 +313,7 @@ def answer(keeper: Keeper, words: list[str], sent: list[int]) -> tuple[str, list
             kill_others(set(map(int, known.split())))
         case ["wire"]:
             return "", keeper.wire()
-        case ["bridge", cidr, gateway]:
-            make_bridge(cidr, gateway)
+        case ["made", cidr]:
             keeper.network = cidr
         case _:
             return "", change_network(words)
@@ -324,6 +323,8 @@ def answer(keeper: Keeper, words: list[str], sent: list[int]) -> tuple[str, list
 def change_network(words: list[str]) -> list[int]:
     """Fulfil a request about the network; return the descriptors of the answer."""
     match words:
+        case ["bridge", cidr, gateway]:
+            make_bridge(cidr, gateway)
         case ["uplink", interface, address]:
             run_ip(f"link set {interface} up\nroute add {address} dev {interface}\n")
         case ["address", address]:

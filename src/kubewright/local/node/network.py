@@ -104,14 +104,21 @@ class AddressPool:
 
 
 def choose_network(
-    taken: Sequence[IPv4Network], preferred: IPv4Network | None = None
+    taken: Sequence[IPv4Network],
+    preferred: IPv4Network | None = None,
+    *,
+    is_hint: bool = False,
 ) -> IPv4Network:
     """Choose a /24 of the pod network that overlaps no route of the host.
+
+    One that is preferred, and no mere hint, is the only candidate.
 
     Raises:
         ConfigurationError: every one of them is taken.
     """
-    candidates = [preferred] if preferred else list(POD_NETWORK.subnets(new_prefix=24))
+    candidates = [preferred] if preferred else []
+    if preferred is None or is_hint:
+        candidates += POD_NETWORK.subnets(new_prefix=24)
     for candidate in candidates:
         if not any(candidate.overlaps(network) for network in taken):
             return candidate
@@ -150,7 +157,8 @@ class PodNetwork:
     """The running network of one node. Use `start`, then `stop`.
 
     `is_root` tells whether the host can reach pods directly. `holder_pid` is the process to enter.
-    `is_taken_over` says that the network is that of an earlier agent, with its pods.
+    A `network` that is only a hint gives way to another one where it is taken. `is_taken_over` says
+    that the network is that of an earlier agent, with its pods.
     """
 
     def __init__(
@@ -158,6 +166,7 @@ class PodNetwork:
         *,
         is_root: bool,
         network: IPv4Network | None = None,
+        is_hint: bool = False,
         keeping: Keeping | None = None,
     ) -> None:
         self.is_root = is_root
@@ -165,6 +174,7 @@ class PodNetwork:
         self.is_taken_over = False
         self._keeping = keeping
         self._preferred = network
+        self._is_hint = is_hint
         self._holder: Process | None = None
         self._channel: socket.socket | None = None
         self._lock = asyncio.Lock()
@@ -194,7 +204,7 @@ class PodNetwork:
         preferred = self._preferred
         for _ in range(MAX_TRIES):
             taken = await read_host_routes() if self.is_root else []
-            self.pool = AddressPool(choose_network(taken, preferred))
+            self.pool = AddressPool(choose_network(taken, preferred, is_hint=self._is_hint))
             try:
                 await self._make()
             except NetworkTaken as error:
@@ -211,6 +221,7 @@ class PodNetwork:
             await self._request("bridge", str(self.pool.network), self.pool.gateway)
             if self.is_root:
                 await self._link_host()
+            await self._request("made", self.cidr)
         except BaseException:
             await self.stop()
             raise

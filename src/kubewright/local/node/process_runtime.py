@@ -85,6 +85,7 @@ class ProcessRuntime:
         *,
         clock: Clock | None = None,
         pod_cidr: str | None = None,
+        is_any_cidr: bool = False,
         images: Path | None = None,
         is_root: bool | None = None,
         keeping: Keeping | None = None,
@@ -94,7 +95,9 @@ class ProcessRuntime:
         self._root = os.geteuid() == 0 if is_root is None else is_root
         self._images = ImageStore(images or folder / "images")
         network = IPv4Network(pod_cidr) if pod_cidr else None
-        self._network = PodNetwork(is_root=self._root, network=network, keeping=keeping)
+        self._network = PodNetwork(
+            is_root=self._root, network=network, is_hint=is_any_cidr, keeping=keeping
+        )
         self._records = RuntimeRecords(folder / "runtime") if keeping else None
         self._adopted: dict[str, AdoptedPod] = {}
         self._limits = ContainerLimits(self._clock)

@@ -22,7 +22,7 @@ _UNPULLABLE = frozenset({"ErrImagePull", "ImagePullBackOff"})
 
 
 class PodProblem(msgspec.Struct, frozen=True):
-    """Why a pod does not run: Kubernetes' own word as the `reason`, and a sentence for people.
+    """Why a pod does not run: Kubernetes' own word as `reason`, a sentence for people as `message`.
 
     The same as long as the cause is the same: how often something was tried is not in it.
     """

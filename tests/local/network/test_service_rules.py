@@ -108,7 +108,8 @@ def test_what_rules_name_is_made_before_them_and_removed_after_them() -> None:
     made = types(plan_changes("t", Ruleset(), old))
     assert made == [NEW_SET, NEW_CHAIN, NEW_CHAIN, NEW_RULE, NEW_ELEMENT]
     removed = types(plan_changes("t", old, Ruleset()))
-    assert removed == [DELETE_RULE, DELETE_RULE, DELETE_CHAIN, DELETE_CHAIN, DELETE_SET]
+    assert removed[0] == DELETE_ELEMENT
+    assert removed[1:] == [DELETE_RULE, DELETE_RULE, DELETE_CHAIN, DELETE_CHAIN, DELETE_SET]
 
 
 def test_set_of_another_kind_is_not_changed_in_place() -> None:

@@ -24,15 +24,20 @@ from kubewright.local.network.dns_service import PORT, ensure_dns_service
 from kubewright.local.network.dns_zone import ClusterZone
 from kubewright.local.network.namespace import NetworkNamespace, SocketKind
 from kubewright.local.network.node_link import LINK_ANNOTATION, NodeLink, find_peers
+from kubewright.local.network.policy_feed import PolicyFeed
 from kubewright.local.network.service import ENDPOINT_SLICE, HEADLESS
 from kubewright.local.network.service_directory import ServiceDirectory
 from kubewright.local.network.service_proxy import ServiceProxy
 from kubewright.local.network.service_routes import Backend
+from kubewright.runtime.events import EventRecorder
 
 _logger = logging.getLogger(__name__)
 
 RETRY_SECONDS = 1.0
 PREPARE_TRIES = 5
+NOT_ENFORCED = (
+    "does not keep to NetworkPolicies: the packet filter of its kernel (nf_tables) cannot be used"
+)
 RESOLVER = Path("/etc/resolv.conf")
 
 
@@ -54,6 +59,7 @@ class ClusterNetwork:
         folder: Path,
         *,
         clock: Clock,
+        recorder: EventRecorder,
         api_server: Backend | None = None,
         domain: str = "cluster.local",
         random: Random | None = None,
@@ -74,6 +80,8 @@ class ClusterNetwork:
             namespace,
             node,
             networks=self._list_networks,
+            policies=lambda: self._policies.read(self._dns_address if self._has_own_dns else ""),
+            refuse_policies=self._refuse_policies,
             own_address=lambda: self._dns_address if self._has_own_dns else "",
             api_server=api_server,
             clock=clock,
@@ -83,6 +91,9 @@ class ClusterNetwork:
         self._slices = cache.store(ENDPOINT_SLICE)
         self._namespaces = cache.store(NAMESPACE, metadata_only=True)
         self._nodes = cache.store(NODE)
+        self._policies = PolicyFeed(cache, self._namespaces, node, self._proxy.wake)
+        self._recorder = recorder
+        self._refused: set[str] = set()
         self._zone = ClusterZone(
             self._directory,
             lambda name: self._namespaces.get(NamespacedName("", name)) is not None,
@@ -130,6 +141,14 @@ class ClusterNetwork:
             group.create_task(self._proxy.run(), name="services")
             if self._has_own_dns:
                 group.create_task(self._serve_names(), name="dns")
+
+    def _refuse_policies(self) -> None:
+        """Tell, once for each policy, that this node does not keep to it."""
+        entries = {entry.meta.uid: entry for entry in self._policies.policies}
+        for uid in entries.keys() - self._refused:
+            note = f"{self._node} {NOT_ENFORCED}"
+            self._recorder.event(entries[uid].object(), "Warning", "NotEnforced", note)
+        self._refused = set(entries)
 
     def _note_node(self, change: Change) -> None:
         self._nodes_changed.set()

@@ -92,9 +92,10 @@ def equals(data: bytes, word: int = 0, *, negated: bool = False) -> Expression:
     return expression("cmp", number(1, FIRST_WORD + word), number(2, int(negated)), value(3, data))
 
 
-def between(low: bytes, high: bytes) -> Expression:
-    """Go on only where the loaded value is within a range, both ends included."""
-    return expression("range", number(1, FIRST_WORD), number(2, 0), value(3, low), value(4, high))
+def between(low: bytes, high: bytes, *, negated: bool = False) -> Expression:
+    """Go on only where the loaded value is within a range, both ends included (or is not)."""
+    ends = value(3, low), value(4, high)
+    return expression("range", number(1, FIRST_WORD), number(2, int(negated)), *ends)
 
 
 def mask(data: bytes) -> Expression:
@@ -253,8 +254,9 @@ def plan_changes(table: str, old: Ruleset, new: Ruleset) -> list[Message]:
         known = old.chains.get(name)
         if known is None or known.rules != chain.rules:
             messages += _write_rules(table, name, chain, is_new=known is None)
-    for name, wanted in new.sets.items():
-        messages += _change_keys(table, name, old.sets.get(name), wanted)
+    for name in {**new.sets, **old.sets}:
+        # Also of a set that goes: a chain cannot be removed while a map leads to it.
+        messages += _change_keys(table, name, old.sets.get(name), new.sets.get(name))
     messages += _drop(table, old, new)
     return messages
 
@@ -298,7 +300,7 @@ def _write_rules(table: str, name: str, chain: Chain, *, is_new: bool) -> Iterat
         yield Message.of(NEW_RULE, *where, nested(4, *rule), flags=NLM_F_CREATE | NLM_F_APPEND)
 
 
-def _change_keys(table: str, name: str, known: Set | None, wanted: Set) -> Iterator[Message]:
+def _change_keys(table: str, name: str, known: Set | None, wanted: Set | None) -> Iterator[Message]:
     have, want = _elements(known), _elements(wanted)
     gone = [key for key in have if have[key] != want.get(key, b"gone")]
     added = [key for key in want if want[key] != have.get(key, b"none")]

@@ -4,14 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from ipaddress import IPv4Network
 from random import Random
 
 from kubewright.api.errors import KubewrightError
+from kubewright.api.resource import NamespacedName
 from kubewright.client.clock import Clock
 from kubewright.local.network.namespace import NetworkNamespace
 from kubewright.local.network.netlink import KernelRefused, PacketFilter
+from kubewright.local.network.network_policy import (
+    AddressRange,
+    Allowance,
+    Isolation,
+    PolicyPod,
+    PortRange,
+)
+from kubewright.local.network.policy_rules import Detour, build_policy_rules
 from kubewright.local.network.proxy_plan import (
     add_api_server,
     lead_inside,
@@ -21,7 +30,7 @@ from kubewright.local.network.proxy_plan import (
     without_own,
 )
 from kubewright.local.network.relays import Relays
-from kubewright.local.network.ruleset import Ruleset, plan_changes, plan_table
+from kubewright.local.network.ruleset import Ruleset, merge, plan_changes, plan_table
 from kubewright.local.network.service_directory import ServiceDirectory
 from kubewright.local.network.service_routes import Backend, Route, build_routes
 from kubewright.local.network.service_rules import build_service_rules
@@ -38,6 +47,9 @@ RETRY_SECONDS = 10.0
 class ServiceProxy:
     """Keeps one node's way to Services as the API has it.
 
+    Where the kernel leads connections, it also keeps to NetworkPolicies. `policies` returns what
+    isolated pods are allowed; `refuse_policies` tells that nobody keeps to them.
+
     Level-triggered: each round builds all rules from what the directory holds now, and sends the
     kernel what differs from the last ones. Connections that were made keep their backend.
     """
@@ -50,6 +62,8 @@ class ServiceProxy:
         *,
         networks: Callable[[], Sequence[IPv4Network]],
         own_address: Callable[[], str],
+        policies: Callable[[], Awaitable[Sequence[Isolation]]],
+        refuse_policies: Callable[[], None],
         api_server: Backend | None,
         clock: Clock,
         random: Random,
@@ -59,6 +73,8 @@ class ServiceProxy:
         self._node = node
         self._networks = networks
         self._own_address = own_address
+        self._policies = policies
+        self._refuse_policies = refuse_policies
         self._api_server = api_server
         self._clock = clock
         self._random = random
@@ -106,8 +122,7 @@ class ServiceProxy:
             packet_filter = PacketFilter(await self._namespace.open_socket("netfilter"))
             # Tried in a table beside: rules of an agent before this one hold until there are new.
             packet_filter.commit(plan_table(TRIAL))
-            rules = build_service_rules((), self._namespace.gateway)
-            packet_filter.commit(plan_changes(TRIAL, Ruleset(), rules))
+            packet_filter.commit(plan_changes(TRIAL, Ruleset(), build_trial_rules()))
             packet_filter.commit(plan_table(TRIAL)[:2])
         except (KubewrightError, OSError) as error:
             _logger.info("connections to Services are relayed: %s", error)
@@ -127,10 +142,18 @@ class ServiceProxy:
         complete = await relays.ensure(outside)
         routes = lead_inside(routes, networks, gateway, relays.port_of)
         if self._filter is None:
+            self._refuse_policies()
             await self._add_addresses(routes)
             wanted.update(plan_services(routes, gateway))
         else:
-            complete &= self._commit(self._filter, build_service_rules(routes, gateway))
+            detours = [
+                Detour(frontend.protocol, backend, relays.port_of(frontend))
+                for frontend, target in outside.items()
+                for backend in target.backends
+            ]
+            policies = build_policy_rules(await self._policies(), gateway, detours)
+            rules = merge([build_service_rules(routes, gateway), policies])
+            complete &= self._commit(self._filter, rules)
         return await relays.apply(wanted) and complete
 
     async def _add_addresses(self, routes: Sequence[Route]) -> None:
@@ -149,3 +172,27 @@ class ServiceProxy:
             return False
         self._rules = rules
         return True
+
+
+def build_trial_rules() -> Ruleset:
+    """Build rules of every kind that may be needed, to learn whether the kernel knows them."""
+    backends = tuple(Backend(f"192.0.2.{number}", 80) for number in (1, 2))
+    route = Route(
+        service=NamespacedName("", ""),
+        name="",
+        protocol="TCP",
+        addresses=("192.0.2.3",),
+        port=80,
+        node_port=80,
+        internal=backends,
+        external=backends,
+        affinity_seconds=1,
+    )
+    ports = (PortRange("TCP", 1, 2),)
+    ranges = (AddressRange(IPv4Network("192.0.2.0/24"), (IPv4Network("192.0.2.0/25"),)),)
+    allowances = (Allowance("", frozenset(["192.0.2.1"]), ranges, ports),)
+    pod = PolicyPod(NamespacedName("", ""), "192.0.2.1", {})
+    isolations = [Isolation(pod, allowances, allowances)]
+    gateway = "192.0.2.4"
+    policies = build_policy_rules(isolations, gateway)
+    return merge([build_service_rules([route], gateway), policies])

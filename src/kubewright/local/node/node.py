@@ -101,7 +101,6 @@ class Node:
         self._broadcaster = EventBroadcaster(client, clock=self._clock)
         self._store = self._cache.store(POD, fields={"spec.nodeName": name})
         self._services = self._cache.store(SERVICE)
-        self._network = self._build_network()
         self._provisioner = self._build_provisioner(volumes or folder / "volumes")
         self._workers: dict[str, PodWorker] = {}
         self._changed = asyncio.Event()
@@ -119,6 +118,7 @@ class Node:
             pods=lambda: [entry.object() for entry in self._store.list()],
             cluster_dns=lambda: self._network.dns_address if self._network else "",
         )
+        self._network = self._build_network()
 
     def _build_network(self) -> ClusterNetwork | None:
         if self._runtime.network is None:
@@ -130,6 +130,7 @@ class Node:
             self.name,
             self._folder,
             clock=self._clock,
+            recorder=self._context.recorder,
             api_server=self._api_server,
         )
 

@@ -52,9 +52,13 @@ class Selection(msgspec.Struct, frozen=True):
 
     def matches(self, storage: ObjectStorage, key: str, raw: bytes) -> bool:
         """Tell whether the object at a key, in the kind's version, is selected."""
+        return self.admits(raw, FieldReader(storage, key, raw))
+
+    def admits(self, raw: bytes, fields: FieldReader) -> bool:
+        """Tell whether an object is selected whose fields are read already, or may be."""
         if self.labels and not self.labels.matches(labels_of(raw)):
             return False
-        return not self.fields or self.fields.matches(FieldReader(storage, key, raw))
+        return not self.fields or self.fields.matches(fields)
 
 
 class FieldReader:
@@ -83,6 +87,7 @@ class Event(msgspec.Struct):
     change: Change
     _views: dict[object, bytes] = {}
     _frames: dict[object, bytes] = {}
+    _fields: dict[object, FieldReader] = {}
     _learning: dict[bytes, asyncio.Lock] | None = None
 
     @property
@@ -95,6 +100,17 @@ class Event(msgspec.Struct):
         """Tell whether there was no object before the change."""
         previous = self.change.previous
         return previous is None or previous.value is None
+
+    def is_selected(self, selection: Selection, storage: ObjectStorage, raw: bytes) -> bool:
+        """Tell whether the object, before or after the change, is selected.
+
+        Each node watches the pods of its own: the fields are read once for all of them.
+        """
+        key = (storage, raw)
+        fields = self._fields.get(key)
+        if fields is None:
+            fields = self._fields[key] = FieldReader(storage, self.change.key, raw)
+        return selection.admits(raw, fields)
 
     def current(self, storage: ObjectStorage) -> bytes | None:
         """The object after the change, in the kind's version; None where it was deleted."""
@@ -253,9 +269,9 @@ class Watcher:
         if not selection:
             is_in, was_in = current is not None, not event.is_creation
         else:
-            key, previous = event.change.key, event.previous(storage)
-            is_in = current is not None and selection.matches(storage, key, current)
-            was_in = previous is not None and selection.matches(storage, key, previous)
+            previous = event.previous(storage)
+            is_in = current is not None and event.is_selected(selection, storage, current)
+            was_in = previous is not None and event.is_selected(selection, storage, previous)
         if is_in:
             return ("MODIFIED" if was_in else "ADDED"), current
         if was_in:

@@ -10,6 +10,7 @@ from kubewright.api.resource import Object
 from kubewright.local.controllers.endpoints.backend import find_backends
 from kubewright.local.controllers.endpoints.mirroring import build_mirrors, is_mirrored
 from kubewright.local.controllers.endpoints.slices import MAX_ENDPOINTS, plan_slices
+from kubewright.local.controllers.endpoints.subset_order import port_order
 from kubewright.local.controllers.endpoints.subsets import build_endpoints
 
 
@@ -152,3 +153,54 @@ def test_endpoints_written_by_hand_are_mirrored() -> None:
     ]
     assert mirror["ports"] == [{"name": "", "port": 8080, "protocol": "TCP"}]
     assert mirror["metadata"]["annotations"] == {"a": "1"}
+
+
+def test_ports_are_listed_as_kube_controller_manager_lists_them() -> None:
+    # Recorded: the order is that of a hash of how Go prints them.
+    ports = [
+        {"name": "a", "port": 8080, "protocol": "TCP"},
+        {"name": "b", "port": 81, "protocol": "UDP", "appProtocol": "example.com/x"},
+    ]
+    assert [port["name"] for port in sorted(ports, key=port_order)] == ["b", "a"]
+    assert port_order(ports[1]) == 0x9709E372E1721A4C34422B86B729D8C5
+
+
+def test_a_port_that_all_offer_is_listed_once_with_all_addresses() -> None:
+    service = build_service(
+        {"name": "a", "port": 80}, {"name": "b", "port": 81, "targetPort": "http"}
+    )
+    pods = []
+    for name, number in (("p", 8080), ("q", 9090)):
+        ports = [{"name": "http", "containerPort": number}]
+        containers = [{"name": "c", "image": "i", "ports": ports}]
+        pods.append(addressed(name, f"10.0.0.{number // 1000}", containers=containers))
+    backends = find_backends(service, pods, "IPv4")
+    subsets = build_endpoints(service, backends, None)["subsets"]
+    found = {
+        subset["ports"][0]["name"] + str(subset["ports"][0]["port"]): len(subset["addresses"])
+        for subset in subsets
+    }
+    assert found == {"a80": 2, "b8080": 1, "b9090": 1}
+
+
+def test_a_pod_whose_node_is_gone_is_no_endpoint_unless_unready_ones_are() -> None:
+    pod = addressed("p", "10.0.0.1", node="gone")
+    assert find_backends(build_service(), [pod], "IPv4", {"node-a": {}}) == []
+    published = build_service(publishNotReadyAddresses=True)
+    assert len(find_backends(published, [pod], "IPv4", {"node-a": {}})) == 1
+
+
+def test_traffic_that_should_stay_near_is_hinted_at() -> None:
+    nodes = {"node-a": {"topology.kubernetes.io/zone": "z"}}
+
+    def hints(**spec: Any) -> Object | None:
+        pods = [addressed("p", "10.0.0.1")]
+        (backend,) = find_backends(build_service(**spec), pods, "IPv4", nodes)
+        found: Object | None = backend.to_endpoint().get("hints")
+        return found
+
+    zone = {"forZones": [{"name": "z"}]}
+    assert hints() is None
+    assert hints(trafficDistribution="PreferSameZone") == zone
+    node = {**zone, "forNodes": [{"name": "node-a"}]}
+    assert hints(trafficDistribution="PreferSameNode") == node

@@ -18,9 +18,10 @@ def build_node(
     blocking: bool = False,
     finalizer: str | None = None,
     resource: Resource = builtin.CONFIG_MAP,
+    owner_kind: str = "ConfigMap",
 ) -> Node:
     references = [
-        OwnerReference("v1", "ConfigMap", owner, owner, block_owner_deletion=blocking)
+        OwnerReference("v1", owner_kind, owner, owner, block_owner_deletion=blocking)
         for owner in owners
     ]
     meta = ObjectMeta(
@@ -80,7 +81,13 @@ def test_an_owner_in_another_namespace_is_as_good_as_absent() -> None:
 def test_a_cluster_scoped_owner_is_valid_everywhere() -> None:
     graph = OwnerGraph()
     graph.put(build_node("owner", namespace="", resource=builtin.NODE))
-    assert graph.put(build_node("child", "owner")) == []
+    assert graph.put(build_node("child", "owner", owner_kind="Node")) == []
+
+
+def test_a_reference_that_names_its_owner_wrongly_is_looked_up() -> None:
+    graph = OwnerGraph()
+    graph.put(build_node("owner"))
+    assert graph.put(build_node("child", "owner", owner_kind="Secret")) == ["child"]
 
 
 def test_forgetting_what_is_not_known_changes_nothing() -> None:

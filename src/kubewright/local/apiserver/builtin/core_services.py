@@ -23,6 +23,8 @@ from kubewright.local.apiserver.field_error import duplicate, forbidden, invalid
 from kubewright.local.apiserver.formats import check_cidr, check_ip, check_port_number
 from kubewright.local.apiserver.objectmeta import dns_label, validate_labels
 
+_HINTS = "service.kubernetes.io/topology-mode"
+_OLD_HINTS = "service.kubernetes.io/topology-aware-hints"
 _DISTRIBUTIONS = ("PreferClose", "PreferSameZone", "PreferSameNode")
 _TYPES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
 _PROTOCOLS = ("SCTP", "TCP", "UDP")
@@ -357,13 +359,29 @@ def _validate_status(service: Object, old: Object) -> list[Cause]:
 
 def _warnings(service: Object, old: Object | None) -> list[str]:
     spec = service["spec"]
-    if not is_headless(spec):
-        return []
-    return [
-        f"spec.{key} is ignored for headless services"
-        for key in ("loadBalancerIP", "externalIPs")
-        if spec.get(key)
-    ]
+    found = []
+    if _OLD_HINTS in (service["metadata"].get("annotations") or {}):
+        found.append(f"annotation {_OLD_HINTS} is deprecated, please use {_HINTS} instead")
+    is_named = spec.get("type") == "ExternalName"
+    if is_headless(spec):
+        found += [
+            f"spec.{key} is ignored for headless services"
+            for key in ("loadBalancerIP", "externalIPs")
+            if spec.get(key)
+        ]
+        if spec.get("sessionAffinity") not in (None, "", "None"):
+            found.append("spec.SessionAffinity is ignored for headless services")
+    elif spec.get("externalIPs") and not is_named:
+        found.append(
+            "spec.externalIPs is deprecated and may no longer be implemented in some clusters"
+        )
+    if is_named and spec.get("externalIPs"):
+        found.append('spec.externalIPs is ignored when spec.type is "ExternalName"')
+    if not is_named and spec.get("externalName"):
+        found.append('spec.externalName is ignored when spec.type is not "ExternalName"')
+    if spec.get("trafficDistribution") == "PreferClose":
+        found.append('spec.trafficDistribution: "PreferClose" is deprecated; use "PreferSameZone"')
+    return found
 
 
 def _external_address(service: Object) -> str:

@@ -217,6 +217,10 @@ class _Planner:
                 self.rollout.steps.append(UpdateReplicaSet(self.before[name], after))
         everyone, new = list(self.model.values()), self.new
         status = statuses.build_status(self.deployment, self.conditions, everyone, new, self.now)
+        if rolls and new is not None and statuses.awaits_report(new, self.now):
+            self.rollout.status = statuses.hold_counts(self.deployment, self.conditions)
+            self.rollout.after = statuses.REPORT_PATIENCE
+            return self.rollout
         if rolls:
             conditions = statuses.progress_conditions(self.deployment, status, new, self.now)
             status["conditions"] = statuses.failure_conditions(conditions, everyone, new)

@@ -19,6 +19,9 @@ COMPLETE = "NewReplicaSetAvailable"
 TIMED_OUT = "ProgressDeadlineExceeded"
 PAUSED = "DeploymentPaused"
 
+REPORT_PATIENCE = timedelta(seconds=2)
+"""How long a Deployment waits for the first report of a ReplicaSet that it has made."""
+
 Conditions = list[Object]
 
 
@@ -107,6 +110,27 @@ def build_status(
         conditions, _availability(available >= deployment.min_available, now)
     )
     return status
+
+
+def awaits_report(new: ReplicaSet, now: datetime) -> bool:
+    """Tell whether the current ReplicaSet was made just now and has not said anything yet.
+
+    Counts in between would show a rollout that lost all its updated pods, and the first pod of the
+    new template would then be progress. kube-controller-manager does not write them either: the
+    write of the new revision makes the next one conflict.
+    """
+    if new.replicas == 0 or new.current > 0:
+        return False
+    status = new.obj.get("status") or {}
+    if find_condition(status.get("conditions") or (), REPLICA_FAILURE) is not None:
+        return False
+    created = new.obj["metadata"].get("creationTimestamp")
+    return created is None or now - parse_time(created) < REPORT_PATIENCE
+
+
+def hold_counts(deployment: Deployment, conditions: Conditions) -> Object:
+    """Build the status that tells what happened and keeps the counts as they were."""
+    return {**deployment.status, "conditions": conditions}
 
 
 def _availability(enough: bool, now: datetime) -> Object:

@@ -15,8 +15,6 @@ from kubewright.local.controllers.endpoints.backend import (
     TRIGGER_TIME,
 )
 from kubewright.local.controllers.endpoints.slices import MANAGED_BY, SERVICE_NAME
-from kubewright.local.controllers.endpoints.subsets import CONTROLLER as ENDPOINTS_CONTROLLER
-from kubewright.local.controllers.endpoints.subsets import MANAGED_BY as ENDPOINTS_MANAGED_BY
 from kubewright.runtime.context import Context
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.result import Result
@@ -25,6 +23,7 @@ from kubewright.runtime.watch import Watch
 CONTROLLER = "endpointslicemirroring-controller.k8s.io"
 SKIP = "endpointslice.kubernetes.io/skip-mirror"
 
+_LEADER = "control-plane.alpha.kubernetes.io/leader"
 _NOT_COPIED = frozenset({"kubectl.kubernetes.io/last-applied-configuration", TRIGGER_TIME})
 _COPIED = ("hostname", "nodeName", "targetRef")
 _FAMILIES = ("IPv4", "IPv6")
@@ -72,9 +71,11 @@ async def reconcile(key: NamespacedName, ctx: Context) -> Result | None:
 
 
 def is_mirrored(endpoints: Object, service: Object | None) -> bool:
-    """Tell whether Endpoints are somebody's own: those of selectors have slices already."""
-    labels = endpoints["metadata"].get("labels") or {}
-    if labels.get(ENDPOINTS_MANAGED_BY) == ENDPOINTS_CONTROLLER or labels.get(SKIP) == "true":
+    """Tell whether nobody else makes slices for Endpoints: those of selectors have them already."""
+    metadata = endpoints["metadata"]
+    if (metadata.get("labels") or {}).get(SKIP) == "true":
+        return False
+    if _LEADER in (metadata.get("annotations") or {}):
         return False
     return service is not None and not service["spec"].get("selector")
 

@@ -12,6 +12,7 @@ from kubewright.local.controllers.endpoints.backend import (
     build_labels,
     build_trigger_time,
 )
+from kubewright.local.controllers.endpoints.subset_order import port_order, subset_order
 
 MANAGED_BY = "endpoints.kubernetes.io/managed-by"
 CONTROLLER = "endpoint-controller"
@@ -48,21 +49,34 @@ def build_endpoints(service: Object, backends: Sequence[Backend], before: Object
 
 
 def build_subsets(backends: Sequence[Backend]) -> list[Object]:
-    """Group addresses by their ports."""
-    groups: dict[tuple[Port, ...], list[Backend]] = {}
+    """Group ports that the same addresses offer, and list each group with its addresses.
+
+    Backends without any port are a group of their own.
+    """
+    offers: dict[Port | None, list[Backend]] = {}
     for backend in backends:
-        groups.setdefault(backend.ports, []).append(backend)
-    subsets = []
-    for ports, members in sorted(groups.items(), key=lambda group: str(group[0])):
-        subset: Object = {}
-        for field, ready in (("addresses", True), ("notReadyAddresses", False)):
-            addresses = [member.to_address() for member in members if member.ready is ready]
-            if addresses:
-                subset[field] = addresses
-        if ports:
-            subset["ports"] = [_build_port(port) for port in ports]
-        subsets.append(subset)
-    return subsets
+        for port in backend.ports or (None,):
+            offers.setdefault(port, []).append(backend)
+    groups: dict[tuple[str, ...], list[Port]] = {}
+    members: dict[tuple[str, ...], list[Backend]] = {}
+    for port, offering in offers.items():
+        key = tuple(backend.address for backend in offering)
+        members[key] = offering
+        ports = groups.setdefault(key, [])
+        ports += [port] if port is not None else []
+    subsets = [_build_subset(groups[key], members[key]) for key in groups]
+    return sorted(subsets, key=subset_order)
+
+
+def _build_subset(ports: Sequence[Port], members: Sequence[Backend]) -> Object:
+    subset: Object = {}
+    for field, ready in (("addresses", True), ("notReadyAddresses", False)):
+        addresses = [member.to_address() for member in members if member.ready is ready]
+        if addresses:
+            subset[field] = sorted(addresses, key=lambda address: str(address["ip"]))
+    if ports:
+        subset["ports"] = sorted((_build_port(port) for port in ports), key=port_order)
+    return subset
 
 
 def _build_port(port: Port) -> Object:

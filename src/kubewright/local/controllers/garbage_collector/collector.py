@@ -76,7 +76,7 @@ class GarbageCollector:
         )
         self._rediscover = Alarm(environment.clock)
         # UIDs are never used again, so what was absent once stays absent.
-        self._absent: dict[str, None] = {}
+        self._absent: dict[tuple[str, ...], None] = {}
 
     async def run(self) -> None:
         """Collect until cancelled."""
@@ -196,16 +196,18 @@ class GarbageCollector:
             NotYet: it cannot be known.
         """
         owner = self._graph.get(reference.uid)
-        if owner is not None and node.may_be_owned_by(owner):
+        if owner is not None and node.is_owned_by(owner, reference):
             return OwnerState.WAITING if owner.waits_for_dependents else OwnerState.SOLID
-        if owner is not None:
+        if owner is not None and not node.may_be_owned_by(owner):
             self._tell_invalid(node, reference)
-        if reference.uid in self._absent and node.resource.namespaced and owner is None:
+        coordinates = (reference.api_version, reference.kind, node.meta.namespace)
+        key = (*coordinates, reference.name, reference.uid)
+        if key in self._absent and node.resource.namespaced and owner is None:
             return OwnerState.ABSENT
         live = await self._find_owner(node, reference)
         if live is None:
             if owner is None:
-                self._absent[reference.uid] = None
+                self._absent[key] = None
                 while len(self._absent) > 10_000:
                     del self._absent[next(iter(self._absent))]
             return OwnerState.ABSENT

@@ -47,6 +47,14 @@ class Node(msgspec.Struct, frozen=True):
         """Tell whether a reference to `owner` is valid: in its own namespace, or cluster-scoped."""
         return not owner.resource.namespaced or owner.meta.namespace == self.meta.namespace
 
+    def is_owned_by(self, owner: Node, reference: OwnerReference) -> bool:
+        """Tell whether a reference by UID also names its owner rightly.
+
+        One that does not is looked up by what it says: under that name there may be nobody.
+        """
+        same = (reference.name, reference.kind) == (owner.meta.name, owner.resource.kind)
+        return same and self.may_be_owned_by(owner)
+
 
 class OwnerGraph:
     """Every object that a monitor reported, and who depends on whom.
@@ -100,7 +108,11 @@ class OwnerGraph:
             return node.waits_for_dependents or node.leaves_orphans
         for reference in node.owners:
             owner = self._nodes.get(reference.uid)
-            if owner is None or owner.waits_for_dependents or not node.may_be_owned_by(owner):
+            if (
+                owner is None
+                or owner.waits_for_dependents
+                or not node.is_owned_by(owner, reference)
+            ):
                 return True
         return False
 

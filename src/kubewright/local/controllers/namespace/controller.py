@@ -56,17 +56,17 @@ class _Reconciler:
             ctx.client, self._read_metadata(ctx.client), key.name, await discover(ctx.client)
         )
         now = ctx.clock.now()
+        status = dict(namespace.get("status") or {})
+        status["phase"] = "Terminating"
+        status["conditions"] = build_conditions(
+            status.get("conditions") or [], content, format_time(now)
+        )
         try:
+            if status != namespace.get("status"):
+                namespace = await ctx.replace({**namespace, "status": status}, subresource="status")
             if content.is_empty:
                 await ctx.replace(build_finalized(namespace), subresource="finalize")
                 return None
-            status = dict(namespace.get("status") or {})
-            status["phase"] = "Terminating"
-            status["conditions"] = build_conditions(
-                status.get("conditions") or [], content, format_time(now)
-            )
-            if status != namespace.get("status"):
-                await ctx.replace({**namespace, "status": status}, subresource="status")
         except NotFound:
             return None
         return Result(after=next_look(namespace, now))

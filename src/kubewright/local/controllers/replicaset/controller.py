@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from kubewright.api import builtin
 from kubewright.api.errors import (
     AlreadyExists,
+    APIError,
     Conflict,
     KubewrightError,
     NamespaceTerminating,
@@ -24,7 +25,7 @@ from kubewright.local.controllers.ownership import (
     plan_ownership,
 )
 from kubewright.local.controllers.pod_views import PodViews
-from kubewright.local.controllers.replicaset.pod_names import PodNames
+from kubewright.local.controllers.replicaset.pod_names import PodNames, describe_refusal
 from kubewright.local.controllers.replicaset.scale import (
     Scale,
     build_failure,
@@ -183,6 +184,9 @@ async def _create_pod(
         return name, error
     except KubewrightError as error:
         if not isinstance(error, NamespaceTerminating):
+            if isinstance(error, APIError):
+                prefix = pod["metadata"]["generateName"]
+                error.message = describe_refusal(error.message, name, prefix)
             note = f"Error creating: {error}"
             ctx.recorder.event(replica_set, "Warning", "FailedCreate", note)
         return name, error

@@ -23,6 +23,21 @@ _STEP = 8_765_431
 _STEP_INVERSE = pow(_STEP, -1, _SPACE)
 
 
+# What admission says before the API server has made a name of `generateName`.
+_BEFORE_NAMING = (
+    "error looking up service account",
+    "no PriorityClass with name",
+    "pod rejected: RuntimeClass",
+)
+
+
+def describe_refusal(text: str, name: str, generate_name: str) -> str:
+    """Say why a pod was refused as if its name were generated: early refusals do not know it."""
+    if any(reason in text for reason in _BEFORE_NAMING):
+        return text.replace(f'"{name}"', f'"{generate_name}"', 1)
+    return text
+
+
 class PodNames:
     """The names of the pods of one owner, in order."""
 

@@ -86,7 +86,7 @@ class QuotaAdmission:
     def _used(self, quota: Object, namespace: str, hard: Collection[str]) -> Usage:
         """Count what the namespace holds of the resources that a quota limits."""
         now = self._backend.now()
-        parts: list[Usage] = [{name: Quantity(0) for name in hard}]
+        parts: list[Usage] = []
         for kind in self._backend.registry.kinds():
             resource = kind.resource
             if kind.stored_as != resource:
@@ -94,6 +94,8 @@ class QuotaAdmission:
             names = quota_usage.names_counted(resource, hard)
             if not names:
                 continue
+            # What nothing can count has no usage, rather than none of it used.
+            parts.append({name: Quantity(0) for name in names})
             storage = self._backend.storage(kind)
             for item in self._backend.store.scan(storage.scope(namespace)):
                 obj = decode_json(item.value)

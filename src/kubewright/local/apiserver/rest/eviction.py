@@ -63,8 +63,7 @@ async def evict(call: Call) -> Answer:
         return call.answer_plain(201, encode_json(SUCCESS))
     budgets = find_budgets(call, pod)
     if len(budgets) > 1:
-        # The real server's handler answers 201 with it too; clients look at the Status.
-        return call.answer_plain(201, encode_json(_SEVERAL))
+        return call.answer_plain(500, encode_json(_SEVERAL))
     if not budgets:
         await _delete(call, deletion)
     elif not _is_ready(pod) and allows_unready(budgets[0]):

@@ -56,5 +56,11 @@ def too_long(field: str, limit: int) -> Cause:
     return Cause("FieldValueTooLong", f"Too long: may not be more than {limit} bytes", field)
 
 
+def too_many(field: str, count: int, limit: int) -> Cause:
+    """Say that a list has too many items."""
+    detail = f"must have at most {limit} items"
+    return Cause("FieldValueTooMany", f"Too many: {count}: {detail}", field)
+
+
 def _join(message: str, detail: str) -> str:
     return f"{message}: {detail}" if detail else message

@@ -29,6 +29,7 @@ _TYPES = {
     "Resources": "limits requests",
     "SuccessPolicy": "rules:SuccessRule*",
     "SuccessRule": "succeededIndexes succeededCount",
+    "UncountedPods": "succeeded failed",
     "DeploymentStrategy": ".type rollingUpdate:RollingUpdate",
     "RollingUpdate": "maxUnavailable maxSurge",
     "StatefulSetUpdate": "!partition maxUnavailable",

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from kubewright.api.errors import Cause
 from kubewright.api.resource import Object
 from kubewright.local.apiserver.builtin.checks import check_choice, check_qualified
-from kubewright.local.apiserver.field_error import duplicate, invalid
+from kubewright.local.apiserver.field_error import duplicate, invalid, required, show, too_many
 
 _ACTIONS = ("Count", "FailIndex", "FailJob", "Ignore")
 _OPERATORS = ("In", "NotIn")
 _STATUSES = ("False", "True", "Unknown")
+_MAX_RULES, _MAX_PATTERNS, _MAX_VALUES = 20, 20, 255
 _BOTH = "specifying both OnExitCodes and OnPodConditions is not supported"
 _NEITHER = "specifying one of OnExitCodes and OnPodConditions is required"
 
@@ -23,10 +26,21 @@ def validate_pod_failure_policy(spec: Object, field: str) -> list[Cause]:
         for container in pod.get(key) or ()
     }
     indexed = spec.get("backoffLimitPerIndex") is not None
-    causes: list[Cause] = []
-    for index, rule in enumerate((spec.get("podFailurePolicy") or {}).get("rules") or ()):
+    rules = (spec.get("podFailurePolicy") or {}).get("rules") or []
+    causes = _check_length(rules, _MAX_RULES, f"{field}.rules")
+    for index, rule in enumerate(rules):
         causes += _validate_rule(rule, names, f"{field}.rules[{index}]", indexed=indexed)
     return causes
+
+
+def _check_named(value: str | None, supported: Sequence[str], field: str) -> list[Cause]:
+    if not value:
+        return [required(field, f"valid values: [{' '.join(map(show, supported))}]")]
+    return check_choice(value, supported, field)
+
+
+def _check_length(items: Sequence[object], limit: int, field: str) -> list[Cause]:
+    return [too_many(field, len(items), limit)] if len(items) > limit else []
 
 
 def _validate_rule(rule: Object, names: set[str], field: str, *, indexed: bool) -> list[Cause]:
@@ -35,10 +49,11 @@ def _validate_rule(rule: Object, names: set[str], field: str, *, indexed: bool) 
         detail = "requires the backoffLimitPerIndex to be set"
         causes = [invalid(f"{field}.action", action, detail)]
     else:
-        causes = check_choice(action, _ACTIONS, f"{field}.action")
+        causes = _check_named(action, _ACTIONS, f"{field}.action")
     codes, conditions = rule.get("onExitCodes"), rule.get("onPodConditions") or []
     if codes is not None:
         causes += _validate_codes(codes, names, f"{field}.onExitCodes")
+    causes += _check_length(conditions, _MAX_PATTERNS, f"{field}.onPodConditions")
     for index, pattern in enumerate(conditions):
         place = f"{field}.onPodConditions[{index}]"
         causes += check_qualified(pattern.get("type") or "", f"{place}.type")
@@ -51,7 +66,7 @@ def _validate_rule(rule: Object, names: set[str], field: str, *, indexed: bool) 
 
 
 def _validate_codes(codes: Object, names: set[str], field: str) -> list[Cause]:
-    causes = check_choice(codes.get("operator"), _OPERATORS, f"{field}.operator")
+    causes = _check_named(codes.get("operator"), _OPERATORS, f"{field}.operator")
     name = codes.get("containerName")
     if name is not None and name not in names:
         detail = "must be one of the container or initContainer names in the pod template"
@@ -59,6 +74,7 @@ def _validate_codes(codes: Object, names: set[str], field: str) -> list[Cause]:
     values = codes.get("values") or []
     if not values:
         causes.append(invalid(f"{field}.values", values, "at least one value is required"))
+    causes += _check_length(values, _MAX_VALUES, f"{field}.values")
     for index, value in enumerate(values):
         if value == 0 and codes.get("operator") == "In":
             detail = "must not be 0 for the In operator"

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from kubewright.api.errors import ConfigurationError
+from kubewright.cli import local_image
 from kubewright.cli.command import (
     Commands,
     HelpFormatter,
@@ -41,6 +42,7 @@ def add_to(commands: Commands) -> None:
     )
     local = parser.add_subparsers(title="available commands", metavar="COMMAND", required=True)
     _add_up(local)
+    local_image.add_to(local)
     status = add_command(local, "status", "Show the running clusters", show_status)
     status.add_argument("--name", help="show only this cluster; exit code 1 if it does not run")
     add_output_flag(status)

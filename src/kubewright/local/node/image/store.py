@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from kubewright.local.node.image.image import Image, ImageError
+from kubewright.local.node.image.loaded import DEFAULT_PATH, LoadedImages
 from kubewright.local.node.image.packages import (
     download_packages,
     escape,
@@ -30,7 +31,6 @@ from kubewright.local.node.image.root import (
 )
 from kubewright.local.node.process import run
 
-DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _FILES, _ROOT = "files", "root"
 
 
@@ -41,7 +41,7 @@ def default_folder() -> Path:
 
 
 class ImageStore:
-    """Images by recipe. A folder appears in the store whole or not at all.
+    """Images that were loaded, and images by recipe. A folder appears whole or not at all.
 
     `folder` may be shared by nodes that run at the same time.
     """
@@ -49,6 +49,7 @@ class ImageStore:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._locks: dict[str, asyncio.Lock] = {}
+        self._loaded = LoadedImages(folder)
 
     async def find(self, name: str) -> Image | None:
         """Return an image that is there already, without downloading.
@@ -57,6 +58,8 @@ class ImageStore:
             InvalidReference: the name cannot be parsed.
         """
         reference = parse_reference(name)
+        if loaded := await asyncio.to_thread(self._loaded.find, name):
+            return loaded
         recipe = find_recipe(reference)
         if recipe is None:
             return None
@@ -77,11 +80,7 @@ class ImageStore:
         reference = parse_reference(name)
         recipe = find_recipe(reference)
         if recipe is None:
-            known = ", ".join(recipe.name for recipe in load_recipes())
-            raise ImageError(
-                "ErrImagePull",
-                f'no recipe makes image "{name}": local pods run from recipes ({known})',
-            )
+            return await self._copy(reference)
         async with self._locks.setdefault(recipe.name, asyncio.Lock()):
             if image := await self.find(name):
                 return image
@@ -90,6 +89,48 @@ class ImageStore:
         if image is None:
             raise ImageError("ErrImagePull", f"recipe {recipe.name} was made and has vanished")
         return image
+
+    async def _copy(self, reference: Reference) -> Image:
+        """Fetch an image from its registry, through skopeo where this machine has it."""
+        program = shutil.which("skopeo")
+        if program is None:
+            known = ", ".join(recipe.name for recipe in load_recipes())
+            raise ImageError(
+                "ErrImagePull",
+                f'no recipe makes image "{reference}", and there is no skopeo to fetch it with: '
+                f"local pods run from recipes ({known}) and from loaded archives "
+                "(kubewright local image load)",
+            )
+        name = f"{reference.repository}@{reference.digest}" if reference.digest else str(reference)
+        with tempfile.TemporaryDirectory() as folder:
+            archive = Path(folder, "image.tar")
+            argv = [program, "copy", "--quiet", f"docker://{name}", f"oci-archive:{archive}"]
+            code, output = await run(argv)
+            if code:
+                last = output.strip().splitlines()[-1:] or ["skopeo failed"]
+                raise ImageError("ErrImagePull", last[0])
+            await asyncio.to_thread(self._loaded.load, archive, str(reference))
+        image = await asyncio.to_thread(self._loaded.find, str(reference))
+        if image is None:
+            raise ImageError("ErrImagePull", f"image {reference} was fetched and has vanished")
+        return image
+
+    def loaded(self) -> list[Image]:
+        """List the images that were loaded, one for each name."""
+        return list(self._loaded.images())
+
+    def made(self) -> list[Image]:
+        """List the images that were made by recipes as they are now."""
+        found = []
+        for recipe in load_recipes():
+            reference = parse_reference(recipe.name)
+            if image := self._find_made(recipe, reference):
+                found.append(image)
+        return found
+
+    def load(self, path: Path, name: str | None = None) -> list[str]:
+        """Unpack the images of an archive; see `LoadedImages.load`."""
+        return self._loaded.load(path, name)
 
     def _find_made(self, recipe: Recipe, reference: Reference) -> Image | None:
         pattern = f"{recipe.name}@*_{recipe.digest}"

@@ -5,16 +5,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
 import socket
 import subprocess
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from kubewright.local.node.cgroups import ContainerGroup
-from kubewright.local.node.network import ISOLATED_PYTHON, PodNetwork, receive
+from kubewright.local.node.network import PodNetwork, receive
 from kubewright.local.node.process import HeldProcess, Process
 from kubewright.local.node.runtime import StartError
 
@@ -29,28 +30,24 @@ class Started(msgspec.Struct, frozen=True):
 
 
 async def join_container(
+    network: PodNetwork,
     config: dict[str, Any],
     outputs: Sequence[int],
     *,
     stdin: int = subprocess.DEVNULL,
     group: ContainerGroup | None = None,
 ) -> Process:
-    """Start a command in a running container; it is a child of this process.
+    """Start a command in a running container.
 
     Raises:
         StartError: the command cannot be executed.
+        NetworkError: the holder is gone.
     """
-
-    async def start(channel: socket.socket) -> Process:
-        argv = [*ISOLATED_PYTHON, str(LAUNCHER), "join", str(channel.fileno())]
-        fds = [channel.fileno()]
-        out, err = outputs
-        return await Process.start(argv, pass_fds=fds, stdin=stdin, stdout=out, stderr=err)
-
-    def adopt(pid: int, inner_pid: int) -> Process:
-        return Process.adopt(pid)
-
-    started = await _finish(_launch(start, adopt, config, group))
+    with contextlib.ExitStack() as stack:
+        if stdin == subprocess.DEVNULL:
+            stdin = os.open(os.devnull, os.O_RDONLY)
+            stack.callback(os.close, stdin)
+        started = await _finish(_launch(network, "join", config, [stdin, *outputs], (), group))
     return started.process
 
 
@@ -68,16 +65,9 @@ async def create_container(
         NetworkError: the holder is gone.
     """
     sandbox = config["sandbox"]
-
-    async def start(channel: socket.socket) -> None:
-        await network.launch(LAUNCHER, [*streams, channel.fileno(), *sandbox])
-
-    def adopt(pid: int, inner_pid: int) -> Process:
-        return hold_process(network, pid, inner_pid)
-
     # The holder gives them these numbers, after the standard streams and the channel.
     inner = {**config, "sandbox": list(range(4, 4 + len(sandbox)))}
-    return await _finish(_launch(start, adopt, inner, group))
+    return await _finish(_launch(network, "create", inner, streams, sandbox, group))
 
 
 def hold_process(network: PodNetwork, pid: int, inner_pid: int) -> HeldProcess:
@@ -97,9 +87,11 @@ async def _finish(launching: Awaitable[Started]) -> Started:
 
 
 async def _launch(
-    start: Callable[[socket.socket], Awaitable[Process | None]],
-    adopt: Callable[[int, int], Process],
+    network: PodNetwork,
+    verb: str,
     config: dict[str, Any],
+    streams: Sequence[int],
+    sandbox: Sequence[int],
     group: ContainerGroup | None,
 ) -> Started:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -107,18 +99,13 @@ async def _launch(
     ours.setblocking(False)
     with ours:
         with theirs:
-            launcher = await start(theirs)
-        try:
-            return await _handshake(ours, adopt, config, group)
-        finally:
-            if launcher is not None:
-                launcher.kill()
-                await launcher.wait()
+            await network.launch(LAUNCHER, verb, [*streams, theirs.fileno(), *sandbox])
+        return await _handshake(ours, network, config, group)
 
 
 async def _handshake(
     channel: socket.socket,
-    adopt: Callable[[int, int], Process],
+    network: PodNetwork,
     config: dict[str, Any],
     group: ContainerGroup | None,
 ) -> Started:
@@ -145,12 +132,12 @@ async def _handshake(
         if word == "made":
             inner_pid = int(text)
         elif word == "ready":
-            command = adopt(pid, inner_pid)
+            command = hold_process(network, pid, inner_pid)
         else:
             if command is None and pid not in (0, launcher):
                 # A process on the way failed: uncollected, it would keep its pod's namespace from
                 # ending.
-                command = adopt(pid, inner_pid)
+                command = hold_process(network, pid, inner_pid)
             if command is not None:
                 await command.wait()
             raise StartError(text or "the launcher ended early")

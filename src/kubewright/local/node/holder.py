@@ -16,7 +16,7 @@ agent, and answers one request at a time on the socket it was given:
     unroute CIDR                   let them no longer
     tmpfs PATH OPTIONS             mount a tmpfs that only this mount namespace and its heirs see
 
-    launch PYTHON SCRIPT           start the launcher (`launcher.py create`) on the descriptors sent
+    launch SCRIPT VERB             start the launcher (`launcher.py`) on the descriptors sent
     status PID                     tell how a process ended that this one is the parent of
     store KEY / fetch KEY / drop KEY    keep descriptors that were sent, give them back, close them
     made CIDR / describe           note that the network is complete; tell which one, or ""
@@ -36,6 +36,7 @@ The script imports no package and few modules: it stays for the life of the node
 import contextlib
 import ctypes
 import fcntl
+import importlib.util
 import os
 import resource
 import select
@@ -43,11 +44,12 @@ import signal
 import socket
 import sys
 import time
+from types import ModuleType
 
 CLONE_NEWUTS, CLONE_NEWIPC, CLONE_NEWNET = 0x04000000, 0x08000000, 0x40000000
 BRIDGE = "pods"
 MAX_REQUEST = 1 << 16
-MAX_SENT, FIRST_FREE = 16, 64
+MAX_SENT, FIRST_FREE, CHANNEL = 16, 64, 3
 MAX_STATUSES = 4096
 OWN_TABLE = 100
 NETLINK_NETFILTER = 12
@@ -220,17 +222,43 @@ def mount_memory(path: str, options: str) -> None:
         raise RequestError(f"mount tmpfs at {path}: {os.strerror(ctypes.get_errno())}")
 
 
-def launch(python: str, script: str, sent: list[int]) -> None:
-    """Start the launcher: it gets the descriptors from 0 on, first the standard streams."""
-    # Moved out of the way first, so that none is overwritten before it is copied to its place.
-    moved = [fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, FIRST_FREE) for descriptor in sent]
-    try:
-        actions = [(os.POSIX_SPAWN_DUP2, source, target) for target, source in enumerate(moved)]
-        argv = [python, "-I", "-S", "-E", script, "create", "3"]
-        os.posix_spawn(python, argv, os.environ, file_actions=actions)
-    finally:
-        for descriptor in moved:
-            os.close(descriptor)
+class Launchers:
+    """Starts launchers as copies of this process: a new Python would take many times as long."""
+
+    def __init__(self) -> None:
+        self._module: ModuleType | None = None
+        self._limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+        _, most = self._limits
+        # What is kept for pods may be many descriptors; the pods themselves have the usual limit.
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+    def load(self, script: str) -> ModuleType:
+        """Load the launcher, once."""
+        if self._module is None:
+            spec = importlib.util.spec_from_file_location("launcher", script)
+            if spec is None or spec.loader is None:
+                raise RequestError(f"{script} cannot be loaded")
+            self._module = importlib.util.module_from_spec(spec)
+            spec.loader.exec_module(self._module)
+        return self._module
+
+    def start(self, script: str, verb: str, sent: list[int]) -> None:
+        """Start a launcher: it has the descriptors from 0 on, first the standard streams."""
+        module = self.load(script)
+        if os.fork():
+            return
+        try:
+            signal.set_wakeup_fd(-1)
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            resource.setrlimit(resource.RLIMIT_NOFILE, self._limits)
+            # Moved out of the way first, so that none is overwritten before it is at its place.
+            moved = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, FIRST_FREE) for fd in sent]
+            for number, descriptor in enumerate(moved):
+                os.dup2(descriptor, number)
+            os.closerange(len(moved), FIRST_FREE + len(moved))
+            module.launch(verb, CHANNEL)
+        finally:
+            os._exit(1)
 
 
 class Keeper:
@@ -238,6 +266,7 @@ class Keeper:
 
     def __init__(self) -> None:
         self.network = ""
+        self.launchers = Launchers()
         self._stored: dict[str, list[int]] = {}
         self._statuses: dict[int, int] = {}
 
@@ -297,8 +326,8 @@ def kill_others(known: set[int]) -> None:
 def answer(keeper: Keeper, words: list[str], sent: list[int]) -> tuple[str, list[int]]:
     """Fulfil one request; return the text and the descriptors of the answer."""
     match words:
-        case ["launch", python, script]:
-            launch(python, script, sent)
+        case ["launch", script, verb]:
+            keeper.launchers.start(script, verb, sent)
         case ["status", pid]:
             return keeper.status(int(pid)), []
         case ["store", key]:
@@ -430,8 +459,6 @@ def main() -> None:
     for descriptor in (channel, listener, lifeline):
         if descriptor >= 0:
             os.set_inheritable(descriptor, False)
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     os.setsid()
     first = socket.socket(fileno=channel)
     first.send(b"hello")

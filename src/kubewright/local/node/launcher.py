@@ -1,20 +1,19 @@
-"""The script that becomes a container: sets up its mounts and identity, then executes its command.
+"""How a process becomes a container: sets up its mounts and identity, then executes its command.
 
-    launcher.py create FD     makes a container in a sandbox; its command is the first process
-    launcher.py join FD       runs a command in a running container, as `kubectl exec` does
+    create      makes a container in a sandbox; its command is the first process
+    join        runs a command in a running container, as `kubectl exec` does
 
-The configuration is read as JSON from the socket FD. Messages come back, each with its sender's
-process id (SCM_CREDENTIALS): `hello` before the configuration is read, `made PID` with the number
-of a container's first process as its parent knows it, `ready` just before the command is executed,
-and `error TEXT` if something fails. Execution closes the socket.
+The holder (`holder.py`) loads this file and calls `launch` in a copy of itself, so that its pid and
+mount namespaces are entered already. The configuration is read as JSON from a socket. Messages come
+back, each with its sender's process id (SCM_CREDENTIALS): `hello` before the configuration is read,
+`made PID` with the number of the command's process as the holder knows it, `ready` just before the
+command is executed, and `error TEXT` if something fails. Execution closes the socket.
 
-To create is asked of the holder (`holder.py`), whose namespaces are entered already; to join, of
-the agent. The processes on the way are made with CLONE_PARENT, so that whoever started the launcher
-is the parent of the command: it sees the command's own exit status, a container outlives the agent,
-and nothing but the command stays in memory. `unshare --fork`
-would stay, and in util-linux 2.38 it turns a kill into exit status 1. bubblewrap always sets
-no_new_privs and cannot set groups, so neither `id` nor /proc/self/status would say what the pod
-asks for.
+The processes on the way are made with CLONE_PARENT, so that the holder is the parent of the
+command: it sees the command's own exit status, a container outlives the agent, and nothing but the
+command stays in memory. `unshare --fork` would stay, and in util-linux 2.38 it turns a kill into
+exit status 1. bubblewrap always sets no_new_privs and cannot set groups, so neither `id` nor
+/proc/self/status would say what the pod asks for.
 """
 
 import ctypes
@@ -22,11 +21,9 @@ import errno
 import fcntl
 import json
 import os
-import shutil
 import signal
 import socket
 import struct
-import sys
 import termios
 from typing import Any
 
@@ -207,6 +204,8 @@ def apply_mount(root: str, step: dict[str, Any]) -> None:
             options = "newinstance,ptmxmode=0666,mode=0620"
             mount("devpts", target, "devpts", MS_NOSUID | MS_NOEXEC, options)
         case "copy":
+            import shutil  # costs more than all else here, and few images need it
+
             shutil.copytree(step["source"], target, symlinks=True, dirs_exist_ok=True)
         case "folder":
             os.makedirs(target, exist_ok=True)
@@ -373,8 +372,9 @@ def create(config: dict[str, Any], channel: socket.socket) -> None:
 
 def join(config: dict[str, Any], channel: socket.socket) -> None:
     """Become a process of a running container."""
-    enter(config["target"], JOINED | (CLONE_NEWUSER if config["one_uid"] else 0))
-    pass_on(0)
+    has_own_user = config["one_uid"] and config["uid"]
+    enter(config["target"], JOINED | (CLONE_NEWUSER if has_own_user else 0))
+    pass_on(0, channel)
     os.setsid()
     if config.get("tty"):
         fcntl.ioctl(0, termios.TIOCSCTTY, 0)
@@ -393,21 +393,20 @@ def read_config(channel: socket.socket) -> dict[str, Any]:
     return config
 
 
-def main() -> None:
-    """Run the script; see the module's text."""
-    channel = socket.socket(fileno=int(sys.argv[2]))
-    channel.send(b"hello")
+def launch(verb: str, descriptor: int) -> None:
+    """Do what is asked for over the socket of that descriptor; see the module's text.
+
+    Never returns: what Python does at its end is not for a process that was copied from another.
+    """
+    channel = socket.socket(fileno=descriptor)
     try:
+        channel.send(b"hello")
         config = read_config(channel)
-        if sys.argv[1] == "join":
+        if verb == "join":
             join(config, channel)
         else:
             create(config, channel)
     except (LaunchError, OSError, ValueError) as error:
         channel.send(f"error {error}".encode())
-
-
-if __name__ == "__main__":
-    main()
-    # What Python does at its end is not for a process that was cloned from another.
-    os._exit(FAILED)
+    finally:
+        os._exit(FAILED)

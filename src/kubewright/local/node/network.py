@@ -342,13 +342,13 @@ class PodNetwork:
         sandbox.close()
         self.pool.release(sandbox.address)
 
-    async def launch(self, script: Path, descriptors: Sequence[int]) -> None:
+    async def launch(self, script: Path, verb: str, descriptors: Sequence[int]) -> None:
         """Let the holder start a launcher on these descriptors, numbered from 0.
 
         Raises:
             NetworkError: it cannot be started.
         """
-        await self._ask("launch", sys.executable, str(script), descriptors=descriptors)
+        await self._ask("launch", str(script), verb, descriptors=descriptors)
 
     async def exit_status(self, inner_pid: int) -> int:
         """Return how a child of the holder ended, minus the signal's number where one ended it.

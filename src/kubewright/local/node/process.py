@@ -52,11 +52,6 @@ class Process:
         )
         return cls(popen.pid, popen.wait)
 
-    @classmethod
-    def adopt(cls, pid: int) -> Self:
-        """Take over a child that another child made for this process (CLONE_PARENT)."""
-        return cls(pid, lambda: os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
-
     def _collect(self) -> None:
         self._release()
         self._exited.set_result(self._reap())

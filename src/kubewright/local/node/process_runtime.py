@@ -429,14 +429,15 @@ class ProcessRuntime:
         self, container: RunningContainer, argv: Sequence[str], timeout: float | None = None
     ) -> ExecResult:
         """Run a command in a container as the container's user."""
-        process = self._processes.get(container.id)
-        if process is None:
+        held = self._held.get(container.id)
+        if held is None:
             raise StartError(f"container {container.config.name} is not running")
-        config = {"target": process.pid, **self._execution(container.config, argv)}
+        config = {"target": held.inner_pid, **self._execution(container.config, argv)}
         reader, writer = os.pipe()
         try:
             group = self._limits.find(container.id)
-            command = await join_container(config, [writer, writer], group=group)
+            outputs = [writer, writer]
+            command = await join_container(self._network, config, outputs, group=group)
         except BaseException:
             os.close(reader)
             raise
@@ -454,16 +455,17 @@ class ProcessRuntime:
         self, container: RunningContainer, argv: Sequence[str], *, stdin: bool, tty: bool
     ) -> ContainerCommand:
         """Start a command in a container as the container's user, with pipes or a terminal."""
-        target = self._processes.get(container.id)
+        target = self._held.get(container.id)
         if target is None:
             raise StartError(f"container {container.config.name} is not running")
-        config = {"target": target.pid, "tty": tty, **self._execution(container.config, argv)}
+        config = {"target": target.inner_pid, "tty": tty, **self._execution(container.config, argv)}
         if tty:
             config["env"].setdefault("TERM", "xterm")
 
         async def launch(stdin: int, stdout: int, stderr: int) -> Process:
             group = self._limits.find(container.id)
-            return await join_container(config, [stdout, stderr], stdin=stdin, group=group)
+            outputs = [stdout, stderr]
+            return await join_container(self._network, config, outputs, stdin=stdin, group=group)
 
         return await ContainerCommand.open(launch, stdin=stdin, tty=tty)
 

@@ -44,10 +44,12 @@ async def running(manager: Manager) -> AsyncIterator[None]:
 
 
 @asynccontextmanager
-async def provisioning(transport: Transport, folder: Path) -> AsyncIterator[None]:
+async def provisioning(
+    transport: Transport, folder: Path, node: str = "node-a"
+) -> AsyncIterator[None]:
     """Run the provisioner for the time of a block; it is killed at its end."""
     manager = Manager(Client(transport), grace_period=timedelta())
-    for controller in Provisioner("node-a", folder).build_controllers():
+    for controller in Provisioner(node, folder).build_controllers():
         manager.add(controller)
     async with running(manager):
         yield
@@ -65,13 +67,12 @@ async def control_plane() -> AsyncIterator[tuple[Transport, Client]]:
             yield transport, client
 
 
-async def create_claim(client: Client, **spec: Any) -> None:
+async def create_claim(client: Client, *, selected: bool = True, **spec: Any) -> None:
     claim = build_claim(**{"storageClassName": None, **spec})
-    claim["metadata"] = {
-        "name": "data",
-        "namespace": NAMESPACE,
-        "annotations": {"volume.kubernetes.io/selected-node": "node-a"},
-    }
+    claim["metadata"] = {"name": "data", "namespace": NAMESPACE}
+    if selected:
+        annotations = {"volume.kubernetes.io/selected-node": "node-a"}
+        claim["metadata"]["annotations"] = annotations
     del claim["status"]
     await client.create(claim)
 
@@ -95,7 +96,7 @@ async def wait(check: Any, client: Client) -> None:
 
 
 def list_folder(folder: Path) -> list[Path]:
-    return list(folder.iterdir())
+    return list(folder.iterdir()) if folder.is_dir() else []
 
 
 async def delete_claim(client: Client) -> None:
@@ -167,6 +168,30 @@ async def test_a_folder_of_somebody_else_is_never_removed(tmp_path: Path) -> Non
 
             await wait(is_told, client)
     assert len(list_folder(other)) == 1
+
+
+async def test_only_one_node_keeps_a_folder_for_a_claim_that_waits_for_none(
+    tmp_path: Path,
+) -> None:
+    storage_class = {**build_storage_class(default=False), "volumeBindingMode": "Immediate"}
+    storage_class["metadata"] = {"name": "immediate"}
+    folders = [tmp_path / name for name in ("node-a", "node-b")]
+    async with control_plane() as (transport, client):
+        await client.create(storage_class)
+        async with (
+            provisioning(transport, folders[0], "node-a"),
+            provisioning(transport, folders[1], "node-b"),
+        ):
+            await create_claim(client, storageClassName="immediate", selected=False)
+            await wait(is_bound, client)
+            (volume,) = await client.list(builtin.PERSISTENT_VOLUME)
+
+            async def is_tidy(_: Client) -> bool:
+                return [path for folder in folders for path in list_folder(folder)] == [
+                    Path(volume["spec"]["local"]["path"])
+                ]
+
+            await wait(is_tidy, client)
 
 
 async def test_what_a_folder_cannot_be_is_refused_with_an_event(tmp_path: Path) -> None:

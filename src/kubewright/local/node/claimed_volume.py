@@ -60,7 +60,8 @@ async def _read_claim(client: Client, pod: Object, volume: Object) -> Object:
             f"PVC {namespace}/{name} was not created for pod {namespace}/{holder} "
             "(pod is not owner)"
         )
-    if claim["metadata"].get("deletionTimestamp"):
+    # A pod that runs already keeps its claim until it ends.
+    if claim["metadata"].get("deletionTimestamp") and phase_of(pod) in ("", "Pending"):
         raise MountError(f"{failed}: PVC is being deleted")
     if phase_of(claim) != "Bound" or not claim["spec"].get("volumeName"):
         raise MountError(f"{failed}: PVC is not bound")

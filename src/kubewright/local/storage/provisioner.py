@@ -6,6 +6,7 @@ It runs in the node's process, since only that may reach what the node's contain
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import shutil
 import stat
@@ -89,17 +90,28 @@ class Provisioner(msgspec.Struct, frozen=True):
         note = f'External provisioner is provisioning volume for claim "{key}"'
         ctx.recorder.event(claim, "Normal", "Provisioning", note)
         volume = local_volume.build_volume(claim, storage_class, self.node, self.folder)
+        path = Path(volume["spec"]["local"]["path"])
         try:
-            await asyncio.to_thread(_make_folder, Path(volume["spec"]["local"]["path"]))
+            await asyncio.to_thread(_make_folder, path)
             await ctx.create(volume)
         except AlreadyExists:
-            # Made before a crash, or by another node where the claim did not wait for one.
+            await self._leave(ctx, name, path)
             return
         except OSError as error:
             _tell_failure(ctx, claim, str(error))
             raise
         note = f"Successfully provisioned volume {name}"
         ctx.recorder.event(claim, "Normal", "ProvisioningSucceeded", note)
+
+    async def _leave(self, ctx: Context, name: str, path: Path) -> None:
+        """Leave a volume that is there already: made before a crash, or by another node.
+
+        The latter where a claim does not wait for a node to be selected: our folder is for nothing.
+        """
+        with contextlib.suppress(NotFound):
+            made = await ctx.client.get(builtin.PERSISTENT_VOLUME, name)
+            if not local_volume.is_on(made, self.node):
+                await asyncio.to_thread(path.rmdir)
 
     async def _grow(self, ctx: Context, claim: Object) -> None:
         """Let a volume grow: a folder has room already, so that only its objects change."""

@@ -59,8 +59,14 @@ def build_scheduler() -> Controller:
             Watch(builtin.NODE, helped(ALL), changes=node_may_help, is_start_known=True),
             Watch(builtin.POD, helped(FREED), changes=pod_makes_room, is_start_known=True),
             Watch(builtin.POD, helped(JOINED), changes=pod_is_company, is_start_known=True),
-            Watch(builtin.PERSISTENT_VOLUME_CLAIM, helped(STORED), is_start_known=True),
-            Watch(builtin.PERSISTENT_VOLUME, helped(STORED), is_start_known=True),
+            Watch(
+                builtin.PERSISTENT_VOLUME_CLAIM,
+                scheduler.waiting.helped_by_claim,
+                is_start_known=True,
+            ),
+            Watch(
+                builtin.PERSISTENT_VOLUME, scheduler.waiting.helped_by_volume, is_start_known=True
+            ),
             Watch(builtin.STORAGE_CLASS, helped(STORED), is_start_known=True),
             Watch(
                 builtin.NAMESPACE,

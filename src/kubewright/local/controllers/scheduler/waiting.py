@@ -12,6 +12,7 @@ from kubewright.local.controllers.pod import is_pod_finished
 from kubewright.local.controllers.scheduler.node_info import NodeInfo
 from kubewright.local.controllers.scheduler.refusal import Plugin
 from kubewright.local.controllers.scheduler.requests import pod_requests
+from kubewright.local.storage.claim import claim_key, claims_of_pod
 from kubewright.runtime.watch import MapFunction
 
 FREED: frozenset[Plugin] = frozenset(
@@ -36,6 +37,7 @@ ALL: frozenset[Plugin] = frozenset(Plugin)
 class _Wait(msgspec.Struct, frozen=True):
     priority: int
     plugins: frozenset[Plugin]
+    claims: frozenset[str]
 
 
 class Waiting:
@@ -53,7 +55,8 @@ class Waiting:
     def add(self, pod: Object, plugins: frozenset[Plugin]) -> None:
         """Let a pod wait; without plugins any change may help it."""
         priority = int(pod["spec"].get("priority") or 0)
-        self._waits[NamespacedName.of(pod)] = _Wait(priority, plugins or ALL)
+        claims = frozenset(name for name, _ in claims_of_pod(pod))
+        self._waits[NamespacedName.of(pod)] = _Wait(priority, plugins or ALL, claims)
 
     def remove(self, key: NamespacedName) -> None:
         """Forget a pod that waits no more."""
@@ -64,9 +67,30 @@ class Waiting:
 
         def keys(_: Entry) -> Iterable[NamespacedName]:
             found = [key for key, wait in self._waits.items() if wait.plugins & plugins]
-            return sorted(found, key=lambda key: -self._waits[key].priority)
+            return self._sorted(found)
 
         return keys
+
+    def helped_by_claim(self, claim: Entry) -> Iterable[NamespacedName]:
+        """Return the pods that wait for something of their claims, and mount this one."""
+        return self._mounting(claim.key)
+
+    def helped_by_volume(self, volume: Entry) -> Iterable[NamespacedName]:
+        """Return the pods that mount the claim which a volume names; a free one may help any."""
+        claim = claim_key(volume.object())
+        return self.helped(STORED)(volume) if claim is None else self._mounting(claim)
+
+    def _mounting(self, claim: NamespacedName) -> Iterable[NamespacedName]:
+        return self._sorted(
+            key
+            for key, wait in self._waits.items()
+            if key.namespace == claim.namespace
+            and claim.name in wait.claims
+            and wait.plugins & STORED
+        )
+
+    def _sorted(self, keys: Iterable[NamespacedName]) -> list[NamespacedName]:
+        return sorted(keys, key=lambda key: -self._waits[key].priority)
 
 
 def _decoded(change: Change) -> tuple[Object | None, Object | None]:

@@ -7,7 +7,7 @@ import pytest
 
 from kubewright.local.node.image.image import ImageError
 from kubewright.local.node.image.recipe import parse_recipe
-from kubewright.local.node.image.root import drop_documents, write_files
+from kubewright.local.node.image.root import drop_documents, merge_run, write_files
 
 TEXT = """
 name = "x"
@@ -46,3 +46,14 @@ def test_documents_are_left_out(tmp_path: Path) -> None:
     (tmp_path / "usr/share/x").mkdir()
     drop_documents(tmp_path)
     assert [entry.name for entry in (tmp_path / "usr/share").iterdir()] == ["x"]
+
+
+def test_sockets_of_servers_are_in_one_place(tmp_path: Path) -> None:
+    """base-files has /var/run as a folder; Debian's scripts make it a link."""
+    (tmp_path / "var/run/x").mkdir(parents=True)
+    (tmp_path / "run/y").mkdir(parents=True)
+    merge_run(tmp_path)
+    assert os.readlink(tmp_path / "var/run") == "../run"
+    assert os.readlink(tmp_path / "var/lock") == "../run/lock"
+    assert sorted(entry.name for entry in (tmp_path / "run").iterdir()) == ["lock", "x", "y"]
+    merge_run(tmp_path)

@@ -23,6 +23,20 @@ def prepare_root(root: Path) -> None:
     (root / "var/run").symlink_to("../run")
 
 
+def merge_run(root: Path) -> None:
+    """Let /var/run and /var/lock lead to /run, as Debian's scripts do with what packages have."""
+    for name, target in (("var/run", "run"), ("var/lock", "run/lock")):
+        folder, merged = root / name, root / target
+        merged.mkdir(parents=True, exist_ok=True)
+        if folder.is_dir() and not folder.is_symlink():
+            shutil.copytree(folder, merged, symlinks=True, dirs_exist_ok=True)
+            shutil.rmtree(folder)
+        if not folder.is_symlink():
+            folder.symlink_to(f"../{target}")
+    (root / "run").chmod(0o755)
+    (root / "run/lock").chmod(0o1777)
+
+
 def drop_documents(root: Path) -> None:
     """Remove what is for reading only, as Debian's own slim images do."""
     for name in DOCUMENTS:

@@ -25,6 +25,7 @@ from kubewright.local.node.image.root import (
     drop_documents,
     link_applets,
     make_locales,
+    merge_run,
     merge_usr,
     prepare_root,
     write_files,
@@ -160,6 +161,7 @@ class ImageStore:
                     if code:
                         raise ImageError("ErrImagePull", f"{deb.name} cannot be unpacked: {output}")
                 await asyncio.to_thread(merge_usr, root)
+                await asyncio.to_thread(merge_run, root)
                 await asyncio.to_thread(drop_documents, root)
                 await asyncio.to_thread(write_files, recipe, root)
                 await make_locales(root, recipe.locales)

@@ -33,6 +33,11 @@ def _rename(obj: Object, names: Mapping[str, str], gvk: GroupVersionKind) -> Obj
     return decode(renamed, definition_name(gvk), gvk).obj
 
 
+def with_core_names(event: Object) -> Object:
+    """Return an Event of events.k8s.io under core/v1's names, for who only reads it."""
+    return {_RENAMED.get(key, key): value for key, value in event.items()}
+
+
 def to_core_event(obj: Object) -> Object:
     """Turn an Event of either group into one of core/v1."""
     if obj.get("apiVersion") != _NEW_EVENT.api_version:

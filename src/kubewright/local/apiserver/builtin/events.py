@@ -9,7 +9,7 @@ from typing import Any
 from kubewright.api.errors import Cause
 from kubewright.api.resource import Object
 from kubewright.local.apiserver.builtin.checks import check_qualified
-from kubewright.local.apiserver.builtin.conversion import to_core_event
+from kubewright.local.apiserver.builtin.conversion import to_core_event, with_core_names
 from kubewright.local.apiserver.builtin.rules import Rules, Table, text_at
 from kubewright.local.apiserver.builtin.table import column, format_since
 from kubewright.local.apiserver.field_error import invalid, required
@@ -51,7 +51,7 @@ def _validate_namespace(event: Object) -> list[Cause]:
 
 
 def _validate_new_event(event: Object) -> list[Cause]:
-    core = to_core_event(event)
+    core = with_core_names(event)
     causes = _validate_legacy(core)
     if core["metadata"].get("resourceVersion"):
         return causes
@@ -97,7 +97,7 @@ _IMMUTABLE = (
 
 
 def _validate_new_update(event: Object, old: Object) -> list[Cause]:
-    new, before = to_core_event(event), to_core_event(old)
+    new, before = with_core_names(event), with_core_names(old)
     names = {"reportingComponent": "reportingController"}
     causes = _validate_series(new) if new.get("series") != before.get("series") else []
     return causes + [

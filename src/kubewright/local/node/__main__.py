@@ -17,7 +17,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from kubewright.api.errors import ConfigurationError
-from kubewright.client import KubeConfig, connect
+from kubewright.client import Client, KubeConfig, connect
 from kubewright.local.network.service_routes import Backend
 from kubewright.local.node.detection import detect_runtime, search_path
 from kubewright.local.node.endpoint_access import EndpointAccess
@@ -25,6 +25,7 @@ from kubewright.local.node.image.store import default_folder
 from kubewright.local.node.network import Keeping
 from kubewright.local.node.node import LOOPBACK, Node, RuntimeLost
 from kubewright.local.node.process_runtime import ProcessRuntime
+from kubewright.local.node.request_limit import RequestLimit
 from kubewright.local.node.runtime import PodRuntime
 from kubewright.local.node.simulated_runtime import SimulatedRuntime
 
@@ -111,9 +112,9 @@ async def run_node(options: argparse.Namespace, folder: Path) -> None:
     if options.endpoint_token_file is not None:
         token = (await asyncio.to_thread(options.endpoint_token_file.read_text)).strip()
     runtime = await build_runtime(options, folder)
-    async with connect(config, field_manager="kubelet") as client:
+    async with connect(config, field_manager="kubelet") as heartbeats:
         node = Node(
-            client,
+            Client(RequestLimit(heartbeats.transport), field_manager="kubelet"),
             options.name,
             runtime,
             folder,
@@ -121,6 +122,7 @@ async def run_node(options: argparse.Namespace, folder: Path) -> None:
             address=options.address,
             volumes=options.volumes,
             api_server=await find_api_server(config.server),
+            heartbeats=heartbeats,
         )
         task = asyncio.create_task(node.run())
         loop = asyncio.get_running_loop()

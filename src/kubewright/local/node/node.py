@@ -70,7 +70,8 @@ class Node:
     `cache` that is given is run by whoever gave it. `access` decides who may read logs; without one
     nobody may. `address` is where the endpoint listens: the API server must reach it. `volumes` is
     where persistent volumes are made, by default below `folder`. `api_server` is where the API is
-    served, for pods to reach it.
+    served, for pods to reach it. `heartbeats` carries what keeps the node alive: it waits for no
+    pod.
     """
 
     def __init__(
@@ -85,11 +86,13 @@ class Node:
         address: str = LOOPBACK,
         volumes: Path | None = None,
         api_server: Backend | None = None,
+        heartbeats: Client | None = None,
         clock: Clock | None = None,
     ) -> None:
         self.name = name
         self._api_server = api_server
         self._client = client
+        self._heartbeats = heartbeats or client
         self._runtime = runtime
         self._folder = folder
         self._clock = clock or SystemClock()
@@ -276,9 +279,9 @@ class Node:
         """Create the Node, or bring one that is there up to date."""
         now = format_time(self._clock.now())
         try:
-            self._node = await self._client.create(build_node(facts, now=now))
+            self._node = await self._heartbeats.create(build_node(facts, now=now))
         except AlreadyExists:
-            known = await self._client.get(NODE, self.name)
+            known = await self._heartbeats.get(NODE, self.name)
             before = (known.get("status") or {}).get("conditions") or ()
             node = build_node(facts, now=now, before=before)
             metadata = {key: node["metadata"][key] for key in ("labels", "annotations")}
@@ -291,7 +294,7 @@ class Node:
             self._context.recorder.event(self._node, "Normal", "NodeLimits", note)
 
     async def _patch_node(self, body: Object, *, subresource: str | None = None) -> Object:
-        return await self._client.patch(
+        return await self._heartbeats.patch(
             NODE, self.name, body, type=PatchType.STRATEGIC, subresource=subresource
         )
 
@@ -299,7 +302,7 @@ class Node:
         lease = build_lease(self._node, now=format_micro_time(self._clock.now()))
         metadata = lease["metadata"]
         try:
-            await self._client.patch(
+            await self._heartbeats.patch(
                 LEASE,
                 metadata["name"],
                 {"spec": lease["spec"]},
@@ -308,7 +311,7 @@ class Node:
             )
         except NotFound:
             with contextlib.suppress(AlreadyExists):
-                await self._client.create(lease)
+                await self._heartbeats.create(lease)
 
     # --- the endpoint ---
 

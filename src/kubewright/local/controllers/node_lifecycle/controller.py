@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import timedelta
 
 from kubewright.api import builtin
 from kubewright.api.conditions import find_condition
@@ -30,6 +31,8 @@ from kubewright.runtime.watch import Watch
 
 NAME = "node-lifecycle-controller"
 LEASE_NAMESPACE = "kube-node-lease"
+
+_NEXT_LOOK = timedelta(seconds=5)
 
 
 def build_node_lifecycle_controller(recorder: EventRecorder, views: PodViews) -> Controller:
@@ -72,6 +75,9 @@ class _Reconciler:
         lease = ctx.get(builtin.LEASE, NamespacedName(LEASE_NAMESPACE, key.name))
         silence = self._heartbeats.silence(node, lease, ctx.clock.monotonic())
         left = patience(node) - silence
+        if left.total_seconds() <= 0 and not await _is_lease_stale(ctx, key.name, lease):
+            # It is the store that is behind: its next news brings the next look.
+            return Result(after=_NEXT_LOOK)
         if left.total_seconds() <= 0:
             node = await _report_silence(ctx, node)
             await self._report_pods(ctx, key.name)
@@ -110,6 +116,15 @@ class _Reconciler:
             except NotFound:
                 continue
             ctx.recorder.event(pod, "Warning", "NodeNotReady", "Node is not ready")
+
+
+async def _is_lease_stale(ctx: Context, node: str, seen: Object | None) -> bool:
+    """Tell whether the server has no newer lease than was seen: a watch may lag under load."""
+    try:
+        live = await ctx.client.get(builtin.LEASE, node, namespace=LEASE_NAMESPACE)
+    except NotFound:
+        return True
+    return seen is not None and live["spec"].get("renewTime") == seen["spec"].get("renewTime")
 
 
 def _is_same(one: Object, other: Object) -> bool:

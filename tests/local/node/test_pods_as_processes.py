@@ -285,3 +285,20 @@ async def test_sidecar_is_stopped_when_the_containers_have_ended(
     held["metadata"]["finalizers"] = []
     await client.replace(held)
     await wait_gone(client, "p")
+
+
+async def test_every_command_in_a_container_tells_its_own_exit_code(
+    client: Client, node: Node
+) -> None:
+    """Who starts a command and the command itself report apart, and either may be first."""
+    await create_pod(client, "p", containers=shell("exec sleep 1000"))
+    await wait_for(client, "p", is_ready)
+    container = node.find_container(NamespacedName("ns", "p"), "c")
+
+    async def execute(code: int) -> tuple[int, str]:
+        result = await node.runtime.execute(container, ["sh", "-c", f"echo {code}; exit {code}"])
+        return result.exit_code, result.output
+
+    codes = [number % 100 for number in range(60)]
+    results = await asyncio.gather(*map(execute, codes))
+    assert results == [(code, f"{code}\n") for code in codes]

@@ -123,21 +123,23 @@ async def _handshake(
     await loop.sock_sendall(channel, json.dumps(config).encode())
     channel.shutdown(socket.SHUT_WR)
     command: Process | None = None
-    inner_pid = 0
+    pid = inner_pid = 0
     while True:
-        message, _, pid = await receive(channel)
+        message, _, sender = await receive(channel)
         word, _, text = message.decode(errors="replace").partition(" ")
         if not message and command is not None:
             return Started(command, inner_pid)
+        # Each comes from another process, so that either may be the first.
         if word == "made":
             inner_pid = int(text)
         elif word == "ready":
-            command = hold_process(network, pid, inner_pid)
+            pid = sender
         else:
-            if command is None and pid not in (0, launcher):
-                # A process on the way failed: uncollected, it would keep its pod's namespace from
-                # ending.
-                command = hold_process(network, pid, inner_pid)
+            if command is None and sender not in (0, launcher):
+                # Until it is gone, it keeps its pod's namespaces from ending.
+                command = hold_process(network, sender, inner_pid)
             if command is not None:
                 await command.wait()
             raise StartError(text or "the launcher ended early")
+        if pid and inner_pid and command is None:
+            command = hold_process(network, pid, inner_pid)

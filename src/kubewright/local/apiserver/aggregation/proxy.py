@@ -73,9 +73,9 @@ class AggregatedProxy:
         import aiohttp
 
         if not version.is_available:
-            return text_response(503, "service unavailable\n")
+            return _refuse(503, "service unavailable")
         if "upgrade" in request.header("connection").lower():
-            return text_response(501, "connections to aggregated API servers are not upgraded\n")
+            return _refuse(501, "connections to aggregated API servers are not upgraded")
         given = ProxiedBody.of(request)
         headers = [pair for pair in given.headers if not pair[0].startswith(_IDENTITY)]
         body = ProxiedBody([*headers, *build_identity(request.user)], given.body)
@@ -86,9 +86,9 @@ class AggregatedProxy:
                 return answer
             whole = b"".join([chunk async for chunk in answer.chunks])
         except LookupError:
-            return text_response(503, "service unavailable\n")
+            return _refuse(503, "service unavailable")
         except (ServiceUnavailable, aiohttp.ClientError, OSError) as error:
-            return text_response(503, f"{error}\n")
+            return _refuse(503, str(error))
         return Response(answer.status, whole, answer.content_type, answer.headers)
 
     async def fetch(
@@ -181,3 +181,9 @@ def build_identity(user: User) -> list[tuple[str, str]]:
         name = f"X-Remote-Extra-{quote(key.lower(), safe='')}"
         headers += [(name, value) for value in values]
     return headers
+
+
+def _refuse(status: int, text: str) -> Response:
+    answer = text_response(status, f"{text}\n")
+    answer.headers.append(("X-Content-Type-Options", "nosniff"))
+    return answer

@@ -8,9 +8,12 @@ from typing import Any
 
 from kubewright.api.errors import Cause
 from kubewright.api.resource import Object
+from kubewright.local.apiserver.builtin.checks import with_faults
 from kubewright.local.apiserver.builtin.rules import Rules, Table
 from kubewright.local.apiserver.builtin.table import AGE, NONE, column, format_age, format_since
 from kubewright.local.apiserver.field_error import invalid, required
+from kubewright.local.apiserver.formats import check_dns_1035_label, check_dns_subdomain
+from kubewright.local.apiserver.objectmeta import path_segment
 
 _METADATA_TOO = (("metadata",), ("spec",))
 
@@ -37,6 +40,9 @@ def _validate_api_service(obj: Object) -> list[Cause]:
     if not group and version != "v1":
         detail = "only v1 may have an empty group and it better be legacy kube"
         causes.append(required("spec.group", detail))
+    if group:
+        causes += with_faults("spec.group", group, check_dns_subdomain(group))
+    causes += with_faults("spec.version", version, check_dns_1035_label(version))
     for key, most in (("groupPriorityMinimum", 20000), ("versionPriority", 1000)):
         value = spec.get(key) or 0
         if not 0 < value <= most:
@@ -117,6 +123,7 @@ def _taint_rule_cells(obj: Object, now: datetime) -> list[Any]:
 
 RULES: Mapping[str, Rules] = {
     "APIService": Rules(
+        name_rule=path_segment,
         validate=_validate_api_service,
         status_resets=_METADATA_TOO,
         table=Table((column("Service"), column("Available"), AGE), _api_service_cells),

@@ -8,6 +8,8 @@ A tour, in the order in which one meets things:
 - `ChildKind`, `Gate`: how its children are treated, and in which order they come.
 - `Children`, `Context`, `Result`, `Watch`: what those functions see, use and answer.
 - `BlockingContext`: what a plain `def` gets in place of a `Context`; it runs in a thread.
+- `build_instance_labels`, `map_to_instance`, `format_selector`: lead from an object to its pods.
+- `restrict_pod`: brings a pod to the restricted Pod Security level.
 - `build_pods_condition`: says in a status what keeps pods from running.
 - `TerminalError`: raised to say that nothing helps until the object changes.
 - `Client`, `KubeConfig`, `connect` (kubewright.client): talk to an API server directly.
@@ -54,9 +56,13 @@ if TYPE_CHECKING:
         Operator,
         Result,
         Watch,
+        build_instance_labels,
         build_pods_condition,
+        format_selector,
         map_to_controller,
+        map_to_instance,
         map_to_label,
+        restrict_pod,
     )
 
 _ROOMS = {
@@ -68,8 +74,9 @@ _ROOMS = {
     "kubewright.client": ("Client", "KubeConfig", "connect"),
     "kubewright.runtime": (
         *("BlockingContext", "ChildKind", "Children", "Context", "Controller", "Gate", "Manager"),
-        *("Operator", "Result", "Watch", "build_pods_condition", "map_to_controller"),
-        "map_to_label",
+        *("Operator", "Result", "Watch", "build_instance_labels", "build_pods_condition"),
+        *("format_selector", "map_to_controller", "map_to_instance", "map_to_label"),
+        "restrict_pod",
     ),
 }
 _ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names}
@@ -101,13 +108,17 @@ __all__ = [
     "Status",
     "TerminalError",
     "Watch",
+    "build_instance_labels",
     "build_pods_condition",
     "build_rules",
     "builtin",
     "connect",
+    "format_selector",
     "map_to_controller",
+    "map_to_instance",
     "map_to_label",
     "ready",
+    "restrict_pod",
 ]
 
 

@@ -48,15 +48,19 @@ def test_the_public_names_are_these() -> None:
         "all_of",
         "annotations_changed",
         "any_of",
+        "build_instance_labels",
         "build_pods_condition",
         "compute_readiness",
         "current_attempt",
         "find_pod_problems",
+        "format_selector",
         "generation_changed",
         "labels_changed",
         "map_to_controller",
+        "map_to_instance",
         "map_to_label",
         "preview_operator",
+        "restrict_pod",
     ]
     assert all(hasattr(kubewright.runtime, name) for name in kubewright.runtime.__all__)
 

@@ -241,7 +241,8 @@ async def test_a_deployment_of_somebody_else_is_left_alone_and_told(cluster: Clu
     made = await cluster.client.create(other)
     async with cluster.run(operator):
         await create(cluster, "simpleapp")
-        await eventually(lambda: read_app(cluster, "simpleapp"), has_condition("Stalled", "True"))
+        taken = has_condition("Stalled", "True", "NameTaken")
+        await eventually(lambda: read_app(cluster, "simpleapp"), taken)
         assert (await read(cluster, builtin.DEPLOYMENT, "my-app"))["spec"] == made["spec"]
 
         await cluster.client.delete(builtin.DEPLOYMENT, "my-app", namespace="default")

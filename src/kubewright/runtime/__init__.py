@@ -16,6 +16,11 @@ if TYPE_CHECKING:
     from kubewright.runtime.event_stream import EventStream
     from kubewright.runtime.events import EventRecorder
     from kubewright.runtime.gate import Gate
+    from kubewright.runtime.instance_labels import (
+        build_instance_labels,
+        format_selector,
+        map_to_instance,
+    )
     from kubewright.runtime.leader_election import LeaderElection, LeadershipLost
     from kubewright.runtime.manager import Manager, ReadinessCheck, Runnable
     from kubewright.runtime.observer import ControllerObserver, Observer
@@ -25,6 +30,7 @@ if TYPE_CHECKING:
     from kubewright.runtime.queue import Priority, WorkQueue
     from kubewright.runtime.read import Read
     from kubewright.runtime.readiness import Progress, Readiness, compute_readiness
+    from kubewright.runtime.restricted_pod import restrict_pod
     from kubewright.runtime.result import Result
     from kubewright.runtime.user_function import ReconcileTimeout
     from kubewright.runtime.watch import (
@@ -77,15 +83,19 @@ __all__ = [
     "all_of",
     "annotations_changed",
     "any_of",
+    "build_instance_labels",
     "build_pods_condition",
     "compute_readiness",
     "current_attempt",
     "find_pod_problems",
+    "format_selector",
     "generation_changed",
     "labels_changed",
     "map_to_controller",
+    "map_to_instance",
     "map_to_label",
     "preview_operator",
+    "restrict_pod",
 ]
 
 # Names load at first use: whoever needs one module of the runtime does not wait for the others.
@@ -100,6 +110,7 @@ _MODULES = {
     "event_stream": ("EventStream",),
     "events": ("EventRecorder",),
     "gate": ("Gate",),
+    "instance_labels": ("build_instance_labels", "format_selector", "map_to_instance"),
     "leader_election": ("LeaderElection", "LeadershipLost"),
     "manager": ("Manager", "ReadinessCheck", "Runnable"),
     "observer": ("ControllerObserver", "Observer"),
@@ -109,6 +120,7 @@ _MODULES = {
     "queue": ("Priority", "WorkQueue"),
     "read": ("Read",),
     "readiness": ("Progress", "Readiness", "compute_readiness"),
+    "restricted_pod": ("restrict_pod",),
     "result": ("Result",),
     "user_function": ("ReconcileTimeout",),
     "watch": (

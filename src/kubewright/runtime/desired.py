@@ -37,6 +37,10 @@ from kubewright.runtime.gate import compute_gate, stage_of
 from kubewright.runtime.owned_fields import find_entry, is_applied
 
 
+class NameTaken(TerminalError):
+    """A child's name is somebody else's: the child is made when it is free."""
+
+
 class Action(enum.Enum):
     """What a step does."""
 
@@ -337,7 +341,7 @@ async def _carry_out(
             case Action.WAIT | Action.HOLD | Action.AWAIT_KIND:
                 pass
             case Action.REFUSE:
-                raise TerminalError(f"{step.kind.resource.kind} {step.key}: {step.reason}")
+                raise NameTaken(f"{step.kind.resource.kind} {step.key}: {step.reason}")
             case Action.DELETE:
                 await _delete(ctx, step, outcome, "Deleted")
             case _:

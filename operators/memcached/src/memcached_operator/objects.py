@@ -14,10 +14,7 @@ MEMORY_MEBIBYTES = 64
 
 def build_selector(mc: Memcached) -> dict[str, str]:
     """Return the labels that tell this pool's pods from all others; they never change."""
-    return {
-        "app.kubernetes.io/name": "memcached",
-        "app.kubernetes.io/instance": mc.metadata.name,
-    }
+    return kw.build_instance_labels("memcached", mc.metadata.name)
 
 
 def build_labels(mc: Memcached) -> dict[str, str]:
@@ -63,14 +60,7 @@ def build_deployment(mc: Memcached) -> kw.Object:
 
 def build_pod_spec(mc: Memcached) -> kw.Object:
     """Build the pod: one container that fits the restricted Pod Security Standard."""
-    return {
-        "securityContext": {
-            "runAsNonRoot": True,
-            "runAsUser": UID,
-            "seccompProfile": {"type": "RuntimeDefault"},
-        },
-        "containers": [build_container(mc)],
-    }
+    return kw.restrict_pod({"containers": [build_container(mc)]}, user=UID)
 
 
 def build_container(mc: Memcached) -> kw.Object:
@@ -88,9 +78,5 @@ def build_container(mc: Memcached) -> kw.Object:
             "requests": {"cpu": "50m", "memory": f"{MEMORY_MEBIBYTES}Mi"},
             "limits": {"memory": f"{2 * MEMORY_MEBIBYTES}Mi"},
         },
-        "securityContext": {
-            "allowPrivilegeEscalation": False,
-            "readOnlyRootFilesystem": True,
-            "capabilities": {"drop": ["ALL"]},
-        },
+        "securityContext": {"readOnlyRootFilesystem": True},
     }

@@ -12,7 +12,7 @@ from memcached_operator.objects import build_deployment, build_selector, build_s
 operator = kw.Operator("memcached-operator")
 
 # The pods belong to the Deployment's ReplicaSets: their labels lead back to the pool.
-_pods = kw.Watch(builtin.POD, kw.map_to_label("app.kubernetes.io/instance"))
+_pods = kw.Watch(builtin.POD, kw.map_to_instance)
 
 
 @operator.desired(Memcached, owns=[builtin.SERVICE, builtin.DEPLOYMENT])
@@ -33,7 +33,7 @@ def build_status(mc: Memcached, children: kw.Children) -> MemcachedStatus:
         nodes=[pod["metadata"]["name"] for pod in pods if is_node(pod)],
         replicas=counts.get("replicas") or 0,
         ready_replicas=counts.get("readyReplicas") or 0,
-        selector=",".join(f"{key}={value}" for key, value in selector.items()),
+        selector=kw.format_selector(selector),
     )
 
 

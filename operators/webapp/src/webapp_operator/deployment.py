@@ -17,14 +17,13 @@ import kubewright as kw
 from webapp_operator.models import Guestbook, MyApp, SimpleApp, WorkloadSpec, WorkloadStatus
 
 WebApp: TypeAlias = SimpleApp | Guestbook | MyApp
-INSTANCE = "app.kubernetes.io/instance"
 CONTAINER = "app"
 _SCRATCH = "scratch"
 
 
 def build_selector(app: WebApp) -> dict[str, str]:
     """Return the labels that tell this application's pods from all others; they never change."""
-    return {"app.kubernetes.io/name": app.resource.kind.lower(), INSTANCE: app.metadata.name}
+    return kw.build_instance_labels(app.resource.kind.lower(), app.metadata.name)
 
 
 def build_labels(app: WebApp) -> dict[str, str]:
@@ -57,26 +56,18 @@ def build_deployment(
 
 def build_pod_spec(spec: WorkloadSpec) -> kw.Object:
     """Build the pod: one container, at the restricted level."""
-    return {
-        "securityContext": {
-            "runAsNonRoot": True,
-            "runAsUser": spec.run_as_user,
-            "seccompProfile": {"type": "RuntimeDefault"},
-            "sysctls": [{"name": "net.ipv4.ip_unprivileged_port_start", "value": "0"}],
-        },
-        "containers": [
-            {
-                "name": CONTAINER,
-                "image": spec.image,
-                "securityContext": {
-                    "allowPrivilegeEscalation": False,
-                    "capabilities": {"drop": ["ALL"]},
-                },
-                "volumeMounts": [build_mount(path) for path in spec.writable_paths] or None,
-            }
-        ],
+    container = {
+        "name": CONTAINER,
+        "image": spec.image,
+        "volumeMounts": [build_mount(path) for path in spec.writable_paths] or None,
+    }
+    ports = {"name": "net.ipv4.ip_unprivileged_port_start", "value": "0"}
+    pod = {
+        "securityContext": {"sysctls": [ports]},
+        "containers": [container],
         "volumes": [{"name": _SCRATCH, "emptyDir": {}}] if spec.writable_paths else None,
     }
+    return kw.restrict_pod(pod, user=spec.run_as_user)
 
 
 def build_mount(path: str) -> kw.Object:
@@ -93,7 +84,7 @@ def tell_of_pods(app: WebApp, children: kw.Children, name: str) -> dict[str, Any
     return {
         "replicas": counts.get("replicas") or 0,
         "ready_replicas": counts.get("readyReplicas") or 0,
-        "selector": ",".join(f"{key}={value}" for key, value in selector.items()),
+        "selector": kw.format_selector(selector),
         "conditions": [kw.build_pods_condition(pods).to_object()],
     }
 

@@ -14,7 +14,6 @@ from webapp_operator.component import (
     component_name,
 )
 from webapp_operator.deployment import (
-    INSTANCE,
     build_deployment,
     build_labels,
     build_workload_status,
@@ -27,7 +26,7 @@ operator = kw.Operator("webapp-operator")
 # Dapr may be installed after the application, or never: its pods run meanwhile.
 _COMPONENTS = kw.ChildKind(COMPONENT, on_missing="wait")
 # The pods belong to the Deployment's ReplicaSets: their labels lead back to the application.
-_pods = kw.Watch(builtin.POD, kw.map_to_label(INSTANCE))
+_pods = kw.Watch(builtin.POD, kw.map_to_instance)
 
 
 @operator.desired(SimpleApp, owns=[builtin.DEPLOYMENT])

@@ -74,6 +74,8 @@ def test_of_a_silent_node_nothing_is_known() -> None:
     ready = next(c for c in conditions if c["type"] == "Ready")
     assert ready["reason"] == "NodeStatusUnknown"
     assert ready["message"] == "Kubelet stopped posting node status."
+    others = {condition["reason"] for condition in conditions if condition is not ready}
+    assert others == {"NodeStatusNeverUpdated"}
 
 
 def test_evicts_at_once_later_or_never() -> None:

@@ -59,25 +59,21 @@ def _read_beat(node: Object, lease: Object | None) -> str:
 def build_silent_conditions(node: Object, now: str) -> list[Object]:
     """Build the conditions of a node that stopped reporting: nothing is known any more."""
     before = (node.get("status") or {}).get("conditions") or []
-    never = not any(condition["type"] == "Ready" for condition in before)
-    result = [c for c in before if c["type"] not in _REPORTED]
-    for type in _REPORTED:
-        old = next((c for c in before if c["type"] == type), None)
-        if old is not None and old["status"] == "Unknown":
-            result.append(old)
-        else:
-            result.append(_build_unknown(type, old, never, node, now))
-    return result
+    known = {condition["type"]: condition for condition in before}
+    changed = {type: _build_unknown(type, known.get(type), node, now) for type in _REPORTED}
+    added = [condition for type, condition in changed.items() if type not in known]
+    return [*(changed.get(condition["type"], condition) for condition in before), *added]
 
 
-def _build_unknown(type: str, old: Object | None, never: bool, node: Object, now: str) -> Object:
-    never = never or old is None
-    heartbeat = (old or {}).get("lastHeartbeatTime")
+def _build_unknown(type: str, old: Object | None, node: Object, now: str) -> Object:
+    if old is not None and old["status"] == "Unknown":
+        return old
+    heartbeat = node["metadata"].get("creationTimestamp")
     return {
         "type": type,
         "status": "Unknown",
-        "reason": "NodeStatusNeverUpdated" if never else "NodeStatusUnknown",
-        "message": f"Kubelet {'never posted' if never else 'stopped posting'} node status.",
-        "lastHeartbeatTime": heartbeat or node["metadata"].get("creationTimestamp"),
+        "reason": "NodeStatusNeverUpdated" if old is None else "NodeStatusUnknown",
+        "message": f"Kubelet {'never posted' if old is None else 'stopped posting'} node status.",
+        "lastHeartbeatTime": heartbeat if old is None else old.get("lastHeartbeatTime"),
         "lastTransitionTime": now,
     }

@@ -289,3 +289,17 @@ class StubbornRuntime(SimulatedRuntime):
         self.signals.append(number)
         if number == signal.SIGKILL:
             super().signal(container, number)
+
+
+async def test_image_of_a_registry_that_cannot_be_is_not_pulled(
+    client: Client, start_node: StartNode
+) -> None:
+    await start_node(SimulatedRuntime())
+    containers = [{"name": "c", "image": "registry.invalid/absent:1"}]
+    await create_pod(client, "p", containers=containers)
+
+    def is_backing_off(pod: Object) -> bool:
+        waiting = container_state(pod).get("waiting") or {}
+        return bool(waiting.get("reason") == "ImagePullBackOff")
+
+    await wait_for(client, "p", is_backing_off)

@@ -14,7 +14,7 @@ from kubewright.api.resource import Object
 from kubewright.client.clock import Clock, SystemClock
 from kubewright.local.node.container_command import ContainerCommand
 from kubewright.local.node.container_streams import Streams
-from kubewright.local.node.image.image import Image
+from kubewright.local.node.image.image import Image, ImageError
 from kubewright.local.node.image.reference import parse_reference
 from kubewright.local.node.network import POD_NETWORK, AddressPool
 from kubewright.local.node.resources import ContainerResources
@@ -37,9 +37,10 @@ from kubewright.version import VERSION
 class SimulatedRuntime:
     """Runs nothing and says so in the node's runtime version.
 
-    Every image is there. Containers run until they are stopped; those that are meant to end, of
-    Jobs and init containers, exit with 0 after `run_seconds`. Probes succeed, so that a pod is
-    ready after the initial delay of its probe. Signals end a container at once.
+    Every image is there, but for those of a registry in `.invalid`. Containers run until they are
+    stopped; those that are meant to end, of Jobs and init containers, exit with 0 after
+    `run_seconds`. Probes succeed, so that a pod is ready after the initial delay of its probe.
+    Signals end a container at once.
     """
 
     def __init__(
@@ -115,14 +116,18 @@ class SimulatedRuntime:
         return path
 
     async def find_image(self, name: str) -> Image | None:
-        """Every image is there."""
+        """Every image is there, but for those of registries that cannot be (RFC 6761: .invalid)."""
         reference = parse_reference(name)
+        if reference.domain.partition(":")[0].endswith(".invalid"):
+            return None
         return Image(name=str(reference), image_id=f"simulated://{reference}", cmd=("simulated",))
 
     async def pull_image(self, name: str) -> Image:
-        """Every image is there."""
+        """Return an image that is there. Raises ImageError for a registry that cannot be."""
         image = await self.find_image(name)
-        assert image is not None
+        if image is None:
+            host = parse_reference(name).domain
+            raise ImageError("ErrImagePull", f"lookup {host}: no such host")
         return image
 
     def adopt(self, uid: str) -> None:

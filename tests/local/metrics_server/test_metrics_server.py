@@ -18,12 +18,13 @@ from tests.local.node.waiting import create_pod, is_ready, wait_for
 from kubewright.api.builtin import POD
 from kubewright.api.errors import APIError, BadRequest, NotFound
 from kubewright.api.quantity import Quantity
-from kubewright.api.resource import Object, Resource
+from kubewright.api.resource import Object
 from kubewright.client.client import Client
 from kubewright.client.clock import SystemClock
 from kubewright.client.requests import PatchType
 from kubewright.local.apiserver import ServerOptions, serve
 from kubewright.local.metrics_server import MetricsServer
+from kubewright.local.metrics_server.registration import API_SERVICE, ensure_no_registration
 from kubewright.local.node import Node, SimulatedRuntime
 from kubewright.local.node.endpoint_access import EndpointAccess
 from kubewright.runtime.manager import Manager
@@ -140,8 +141,7 @@ async def test_what_is_not_there_is_named(client: Client) -> None:
 
 
 async def test_nobody_but_the_api_server_may_ask(client: Client) -> None:
-    kind = Resource("apiregistration.k8s.io", "v1", "APIService", "apiservices", namespaced=False)
-    service = await eventually(lambda: client.get(kind, "v1beta1.metrics.k8s.io"))
+    service = await eventually(lambda: client.get(API_SERVICE, "v1beta1.metrics.k8s.io"))
     port = service["spec"]["service"]["port"]
     context = ssl.create_default_context()
     context.check_hostname = False
@@ -165,3 +165,11 @@ async def test_the_group_is_discovered(client: Client) -> None:
         "NodeMetrics",
         "PodMetrics",
     }
+
+
+async def test_a_registration_that_nobody_answers_for_can_be_taken_back(client: Client) -> None:
+    await eventually(lambda: client.get(API_SERVICE, "v1beta1.metrics.k8s.io"))
+    await ensure_no_registration(client)
+    with pytest.raises(NotFound):
+        await client.get(API_SERVICE, "v1beta1.metrics.k8s.io")
+    await ensure_no_registration(client)

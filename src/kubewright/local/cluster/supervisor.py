@@ -96,6 +96,10 @@ class _Supervisor:
             kubeconfig = server.kubeconfig(self._options.kubeconfig)
         choice = await choose_pod_runtime(self._options)
         client = await self._build_client(server)
+        if self._options.data_dir is not None and not self._options.nodes:
+            from kubewright.local.metrics_server.registration import ensure_no_registration
+
+            await ensure_no_registration(client)
         manager = self._build_manager(client, server.ca)
         async with contextlib.AsyncExitStack() as stack:
             nodes = [

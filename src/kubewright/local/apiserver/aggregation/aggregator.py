@@ -35,7 +35,8 @@ CHECK_PERIOD = 30.0
 RETRY_PERIOD = 1.0
 _GROUP = "apiregistration.k8s.io"
 _PREFIX = key_prefix(_GROUP, "apiservices")
-_SERVICES = (key_prefix("", "services"), key_prefix("discovery.k8s.io", "endpointslices"))
+_SERVICES = key_prefix("", "services")
+_SLICES = key_prefix("discovery.k8s.io", "endpointslices")
 
 _logger = logging.getLogger(__name__)
 
@@ -53,6 +54,8 @@ class Aggregator:
         self._versions: dict[tuple[str, str], AggregatedVersion] = {}
         self._discovered: dict[tuple[str, str], Object] = {}
         self._changed = asyncio.Event()
+        # The beginnings of the keys that a check reads: every write is compared with them.
+        self._read: tuple[str, ...] = ()
         self.generation = 0
 
     def find(self, group: str, version: str) -> AggregatedVersion | None:
@@ -98,7 +101,7 @@ class Aggregator:
                 self._drop(change.key.removeprefix(_PREFIX))
             else:
                 self._take(decode_json(change.version.value))
-        elif self._versions and change.key.startswith(_SERVICES):
+        elif change.key.startswith(self._read):
             self._changed.set()
 
     def _take(self, obj: Object) -> None:
@@ -111,7 +114,7 @@ class Aggregator:
         if before == version:
             return
         self._versions[key] = version
-        self.generation += 1
+        self._note_versions()
         if before is None or msgspec.structs.replace(before, is_available=False) != (
             msgspec.structs.replace(version, is_available=False)
         ):
@@ -122,7 +125,13 @@ class Aggregator:
             if version.name == name:
                 del self._versions[key]
                 self._discovered.pop(key, None)
-                self.generation += 1
+                self._note_versions()
+
+    def _note_versions(self) -> None:
+        self.generation += 1
+        services = {version.service for version in self._versions.values()}
+        keys = {f"{_SERVICES}{service.namespace}/{service.name}" for service in services}
+        self._read = (*keys, *{f"{_SLICES}{service.namespace}/" for service in services})
 
     async def run(self) -> None:
         """Check the aggregated API servers when something changes, and from time to time."""

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from kubewright.api.errors import ConfigurationError
+from kubewright.local.cluster import daemon
 from kubewright.local.cluster.directory import ClusterDirectory, ClusterRecord, list_directories
 
 RECORD = ClusterRecord(
@@ -72,3 +73,14 @@ def test_a_cluster_that_is_still_starting_can_be_told_to_stop(tmp_path: Path) ->
         assert directory.read_pid() == os.getpid()
 
     assert directory.read_pid() is None
+
+
+def test_what_a_killed_cluster_left_of_volumes_goes_when_it_is_stopped(tmp_path: Path) -> None:
+    directory = ClusterDirectory("a", tmp_path)
+    directory.create()
+    left = directory.volumes / "node-1" / "pvc-1"
+    left.mkdir(parents=True)
+
+    assert not daemon.stop(directory)
+    assert not directory.volumes.exists()
+    assert not daemon.stop(directory)

@@ -92,14 +92,15 @@ def stop(directory: ClusterDirectory) -> bool:
     """Stop a cluster, ready or still starting, and wait until it is gone; False if none runs.
 
     It gets SIGTERM, and SIGKILL when it has not ended after 45 seconds. Its pods, their namespaces
-    and mounts end with it in both cases.
+    and mounts end with it in both cases. Volumes that nobody knows any more are removed, also those
+    of a cluster that was killed before.
     """
     pid = directory.read_pid()
-    if pid is None:
-        return False
-    _end(pid)
-    directory.remove_record()
-    return True
+    if pid is not None:
+        _end(pid)
+        directory.remove_record()
+    directory.remove_volumes()
+    return pid is not None
 
 
 def _end(pid: int) -> None:

@@ -43,9 +43,9 @@ from kubewright.runtime.failure import (
     remedy_of,
 )
 from kubewright.runtime.finalizers import ensure_finalizer, has_finalizer, remove_finalizer
-from kubewright.runtime.managed_kind import ManagedKind, T
+from kubewright.runtime.managed_kind import AsyncFunction, ManagedKind, T
 from kubewright.runtime.readiness import Progress
-from kubewright.runtime.result import Result
+from kubewright.runtime.result import Result, earliest
 from kubewright.runtime.settled import SettledState, build_settled_state
 from kubewright.runtime.status import (
     StatusValue,
@@ -91,6 +91,7 @@ class KindReconciler(Generic[T]):
         self._managed = managed
         self._timeout = timeout
         threads = ThreadPool(operator, THREADS) if threads is None else threads
+        self._prepare = managed.prepare and adapt(managed.prepare, threads)
         self._act = managed.reconcile and adapt(managed.reconcile, threads)
         self._clean_up = managed.finalize and adapt(managed.finalize, threads)
         self._memory = AppliedMemory()
@@ -209,6 +210,7 @@ class KindReconciler(Generic[T]):
             # A former version of this operator finalized; nothing would remove it at the end.
             owner = await remove_finalizer(ctx, managed.resource, owner, self.finalizer)
         self._validate(ctx.request, raw)
+        before = await self._call(self._prepare, ctx, raw)
         missing = self._find_missing(ctx)
         desired = self._leave_out(missing, self._build_desired(owner, raw))
         live = self._read_live(ctx, owner, desired)
@@ -219,9 +221,7 @@ class KindReconciler(Generic[T]):
         if outcome.failures:
             failures = [self._blame(failure) for failure in outcome.failures]
             raise ExceptionGroup("children were refused", failures)
-        result = None
-        if self._act is not None:
-            result = await call(self._act, self._decode(raw), ctx, self._timeout)
+        result = earliest(before, await self._call(self._act, ctx, raw))
         children = self._view(ctx, owner, desired, live, outcome)
         summary = self._summarise(desired, children, steps)
         value: StatusValue = {}
@@ -235,6 +235,13 @@ class KindReconciler(Generic[T]):
             now = ctx.clock.monotonic()
             self._note_settled(ctx.request, build_settled_state(owner, written, children, now))
         return result
+
+    async def _call(
+        self, function: AsyncFunction[T] | None, ctx: Context, raw: bytes
+    ) -> Result | None:
+        if function is None:
+            return None
+        return await call(function, self._decode(raw), ctx, self._timeout)
 
     def _is_settled(self, ctx: Context, entry: Entry) -> bool:
         settled = self._settled.get(entry.key)

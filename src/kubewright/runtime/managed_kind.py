@@ -109,6 +109,7 @@ class ManagedKind(msgspec.Struct, Generic[T]):
     """One kind of an operator; filled by its decorators."""
 
     kind: ObjectClass[T]
+    prepare: ReconcileFunction[T] | None = None
     desired: DesiredFunction[T] | None = None
     reconcile: ReconcileFunction[T] | None = None
     finalize: FinalizeFunction[T] | None = None
@@ -137,7 +138,7 @@ class ManagedKind(msgspec.Struct, Generic[T]):
     @property
     def is_reconciled(self) -> bool:
         """Tell whether there is a function that a controller would run."""
-        return any((self.desired, self.reconcile, self.finalize, self.status))
+        return any((self.prepare, self.desired, self.reconcile, self.finalize, self.status))
 
     @property
     def needs_finalizer(self) -> bool:
@@ -153,7 +154,8 @@ class ManagedKind(msgspec.Struct, Generic[T]):
     @property
     def is_pure(self) -> bool:
         """Whether all that is done for an object follows from it and from what it owns."""
-        return not (self.reconcile or self.reads or self.watches or self.sources)
+        is_imperative = self.prepare or self.reconcile
+        return not (is_imperative or self.reads or self.watches or self.sources)
 
     def set(self, role: str, function: Callable[..., Any]) -> None:
         """Give the kind its function of a role.

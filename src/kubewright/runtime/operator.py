@@ -141,6 +141,36 @@ class Operator:
         managed.ordered_deletion = ordered_deletion
         return self._register(managed, "desired", reads, watches)
 
+    def prepare(
+        self,
+        kind: ObjectClass[T],
+        *,
+        owns: Sequence[Resource | ChildKind] = (),
+        reads: Sequence[Readable] = (),
+        watches: Sequence[Watch] = (),
+    ) -> ReconcileDecorator[T]:
+        """Register what must have been done before the children are looked at.
+
+        For what a pure function cannot make and the children need, such as a Secret with a password
+        that is generated once. It is called in each reconcile, before `desired`, as `reconcile` is
+        called after it: it must be able to run any number of times. Where it raises, the children
+        stay as they are. Where it returns a `Result`, the object is looked at again then, and the
+        children are applied all the same.
+
+        Arguments:
+            kind: as for `desired`.
+            owns: kinds of objects that the function makes for an object, and whose changes wake it.
+                The engine leaves what was not applied by `desired` alone.
+            reads: kinds that the function reads by `ctx.get` and `ctx.list`; a `Read` holds a part.
+            watches: further objects whose changes wake objects of this kind.
+
+        Raises:
+            ConfigurationError: the kind has one already.
+        """
+        managed = self._managed(kind)
+        managed.own(owns)
+        return self._register(managed, "prepare", reads, watches)
+
     def reconcile(
         self,
         kind: ObjectClass[T],

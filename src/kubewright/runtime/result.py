@@ -34,3 +34,9 @@ class Result(msgspec.Struct, frozen=True):
     def __post_init__(self) -> None:
         if self.after is not None and not isinstance(self.after, timedelta):
             raise TypeError(f"Result(after={self.after!r}): give a timedelta, such as seconds=30")
+
+
+def earliest(first: Result | None, second: Result | None) -> Result | None:
+    """Return which of two results comes first; one that names no time asks for nothing."""
+    waits = [each for each in (first, second) if each is not None and each.after is not None]
+    return min(waits, key=lambda each: each.after or timedelta(), default=None)

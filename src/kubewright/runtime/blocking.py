@@ -12,7 +12,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from kubewright.api.errors import ConfigurationError, KubewrightError
 from kubewright.api.resource import NamespacedName, Object, Resource
-from kubewright.client.requests import Patch, PatchType
+from kubewright.client.requests import Patch, PatchType, Propagation
 from kubewright.runtime.context import Context
 from kubewright.runtime.event_series import EventType
 from kubewright.runtime.result import Result
@@ -128,6 +128,7 @@ class BlockingContext:
         uid: str | None = None,
         resource_version: str | None = None,
         grace_period_seconds: int | None = None,
+        propagation: Propagation = "Background",
     ) -> None:
         """Delete an object; see `Context.delete`."""
         deletion = self.context.delete(
@@ -136,6 +137,7 @@ class BlockingContext:
             uid=uid,
             resource_version=resource_version,
             grace_period_seconds=grace_period_seconds,
+            propagation=propagation,
         )
         self.wait(deletion)
 

@@ -16,7 +16,7 @@ from kubewright.cache.entry import Entry
 from kubewright.cache.store import Store
 from kubewright.client.client import Client
 from kubewright.client.clock import Clock
-from kubewright.client.requests import Patch, PatchType
+from kubewright.client.requests import Patch, PatchType, Propagation
 from kubewright.runtime.attempt import Attempt
 from kubewright.runtime.events import EventBroadcaster, EventRecorder
 from kubewright.runtime.expectations import Expectations
@@ -187,11 +187,13 @@ class Context(msgspec.Struct, frozen=True):
         uid: str | None = None,
         resource_version: str | None = None,
         grace_period_seconds: int | None = None,
+        propagation: Propagation = "Background",
     ) -> None:
         """Delete an object, and its dependents after it; with a UID, only that very object.
 
         With a resource version, only while it is unchanged. `grace_period_seconds` is how long a
-        pod may take to end; by default as it says itself.
+        pod may take to end; by default as it says itself. With the `propagation` Orphan its
+        dependents stay, and with Foreground they go before it.
 
         Raises:
             NotFound: it does not exist.
@@ -207,6 +209,7 @@ class Context(msgspec.Struct, frozen=True):
                 uid=uid,
                 resource_version=resource_version,
                 grace_period_seconds=grace_period_seconds,
+                propagation=propagation,
             )
         except _DOUBTFUL:
             # It may have happened. When it did not, the next reconcile waits a little in vain.

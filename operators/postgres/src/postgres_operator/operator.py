@@ -1,0 +1,142 @@
+"""The operator: what should exist for a Database, and what its status says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import kubewright as kw
+from kubewright.api import builtin, is_condition_true
+from postgres_operator.backup import (
+    BackupRecord,
+    build_backup_claim,
+    build_backup_schedule,
+    build_restore,
+    read_jobs,
+)
+from postgres_operator.credentials import ensure_credentials, note_initialized
+from postgres_operator.instances import build_stateful_set, image
+from postgres_operator.labels import (
+    PRIMARY,
+    REPLICA,
+    ROLE,
+    build_labels,
+    build_selector,
+    primary_name,
+)
+from postgres_operator.models import TIERS, Database, DatabaseStatus
+from postgres_operator.services import (
+    build_disruption_budget,
+    build_peers,
+    build_read_only_service,
+    build_service,
+)
+from postgres_operator.settings import build_configuration, build_scripts
+from postgres_operator.volumes import grow_volumes, replace_template
+
+operator = kw.Operator("postgres-operator")
+
+# Pods, claims and Jobs belong to other objects: their labels lead back to the database.
+_by_instance = kw.map_to_label("app.kubernetes.io/instance")
+_pods = kw.Watch(builtin.POD, _by_instance)
+_claims = kw.Watch(builtin.PERSISTENT_VOLUME_CLAIM, _by_instance)
+_jobs = kw.Watch(builtin.JOB, _by_instance)
+
+OWNED = [
+    builtin.CONFIG_MAP,
+    builtin.SERVICE,
+    builtin.STATEFUL_SET,
+    builtin.POD_DISRUPTION_BUDGET,
+    builtin.CRON_JOB,
+    kw.ChildKind(builtin.PERSISTENT_VOLUME_CLAIM, on_removal="keep"),
+]
+
+
+@operator.prepare(Database, owns=[builtin.SECRET], watches=[_claims])
+async def prepare(db: Database, ctx: kw.Context) -> None:
+    """Make passwords and the topology once; let volumes grow."""
+    await ensure_credentials(db, ctx)
+    await replace_template(db, ctx)
+    await grow_volumes(db, ctx)
+
+
+@operator.desired(Database, owns=OWNED)
+def build_children(db: Database) -> Iterable[kw.Object]:
+    """Build the objects of a database."""
+    yield build_scripts(db)
+    yield build_configuration(db)
+    yield build_peers(db)
+    yield build_service(db)
+    yield build_stateful_set(db)
+    if TIERS[db.spec.size].instances > 1:
+        yield build_read_only_service(db)
+        yield build_disruption_budget(db)
+    if db.spec.backup_enabled:
+        yield build_backup_claim(db)
+        yield build_backup_schedule(db)
+        yield build_restore(db)
+
+
+@operator.reconcile(Database, watches=[_pods])
+async def label_instances(db: Database, ctx: kw.Context) -> None:
+    """Label each instance with its role, and note that the primary has come to be."""
+    namespace = db.metadata.namespace
+    for pod in ctx.list(builtin.POD, namespace=namespace, labels=build_selector(db)):
+        name = pod["metadata"]["name"]
+        role = PRIMARY if name == primary_name(db) else REPLICA
+        if pod["metadata"]["labels"].get(ROLE) != role:
+            key = kw.NamespacedName(namespace, name)
+            labels = {"metadata": {"labels": {ROLE: role}, "uid": pod["metadata"]["uid"]}}
+            await ctx.patch(builtin.POD, key, labels)
+        if role == PRIMARY and is_condition_true(pod, "Ready"):
+            await note_initialized(db, ctx)
+
+
+@operator.status(Database, watches=[_jobs])
+def build_status(db: Database, children: kw.Children) -> DatabaseStatus:
+    """Compute the status from the StatefulSet and the Jobs of backups."""
+    stateful_set = children.get(builtin.STATEFUL_SET, db.metadata.name) or {}
+    counts = stateful_set.get("status") or {}
+    wanted, ready = TIERS[db.spec.size].instances, counts.get("readyReplicas") or 0
+    is_current = is_rolled_out(stateful_set)
+    host = f"{db.metadata.namespace}.svc.cluster.local"
+    record = read_jobs(children.find(builtin.JOB, build_labels(db, "backup")), read_record(db))
+    return DatabaseStatus(
+        ready=is_current and ready == wanted,
+        phase=find_phase(db, is_current=is_current, is_whole=ready == wanted),
+        endpoint=f"{db.metadata.name}.{host}",
+        read_only_endpoint=f"{db.metadata.name}-ro.{host}" if wanted > 1 else "",
+        version=image(db).partition(":")[2] if is_current and ready else db.status.version,
+        replicas=counts.get("replicas") or 0,
+        ready_replicas=ready,
+        primary=primary_name(db) if stateful_set else "",
+        replication="asynchronous" if wanted > 1 else "",
+        last_successful_backup=record.succeeded,
+        last_failed_backup=record.failed,
+        failed_backup_reason=record.reason,
+    )
+
+
+def is_rolled_out(stateful_set: kw.Object) -> bool:
+    """Tell whether all pods of a StatefulSet are of its last template."""
+    status = stateful_set.get("status") or {}
+    return (
+        status.get("observedGeneration") == stateful_set.get("metadata", {}).get("generation")
+        and status.get("updateRevision") is not None
+        and status.get("currentRevision") == status.get("updateRevision")
+        and (status.get("updatedReplicas") or 0) >= (status.get("replicas") or 0)
+    )
+
+
+def find_phase(db: Database, *, is_current: bool, is_whole: bool) -> str:
+    """Return the word for where the database is."""
+    if is_current and is_whole:
+        return "Running"
+    return "Updating" if db.status.version else "Creating"
+
+
+def read_record(db: Database) -> BackupRecord:
+    """Return what was known of the backups: Jobs are removed in time."""
+    status = db.status
+    return BackupRecord(
+        status.last_successful_backup, status.last_failed_backup, status.failed_backup_reason
+    )

@@ -101,7 +101,7 @@ def build_spread(db: Database) -> kw.Object:
 def build_container(db: Database) -> kw.Object:
     """Build the container of the server."""
     tier = TIERS[db.spec.size]
-    resources = {"cpu": tier.cpu, "memory": tier.memory}
+    limits = {"cpu": tier.cpu, "memory": tier.memory}
     ready = {"exec": {"command": ["pg_isready", "--quiet", "--host=127.0.0.1"]}}
     alive = {"exec": {"command": ["bash", "/scripts/alive.sh"]}}
     return {
@@ -123,7 +123,8 @@ def build_container(db: Database) -> kw.Object:
             "timeoutSeconds": 10,
             "failureThreshold": 3,
         },
-        "resources": {"requests": resources, "limits": resources},
+        # Memory is kept for it; idle processor time is for others until it is needed.
+        "resources": {"requests": {**limits, "cpu": tier.cpu_request}, "limits": limits},
         "securityContext": build_container_security(),
         "volumeMounts": [
             {"name": VOLUME, "mountPath": MOUNT},

@@ -20,14 +20,15 @@ class Tier(msgspec.Struct, frozen=True):
 
     instances: int
     cpu: str
+    cpu_request: str
     memory: str
     shared_buffers: str
 
 
 TIERS: dict[Size, Tier] = {
-    "small": Tier(1, "500m", "512Mi", "128MB"),
-    "medium": Tier(2, "1", "1Gi", "256MB"),
-    "large": Tier(3, "2", "2Gi", "512MB"),
+    "small": Tier(1, "500m", "125m", "512Mi", "128MB"),
+    "medium": Tier(2, "1", "250m", "1Gi", "256MB"),
+    "large": Tier(3, "2", "500m", "2Gi", "512MB"),
 }
 
 

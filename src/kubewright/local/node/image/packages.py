@@ -13,8 +13,11 @@ from kubewright.local.node.image.image import ImageError
 from kubewright.local.node.image.recipe import Recipe
 from kubewright.local.node.process import run
 
-BASE = ("bash", "coreutils", "dash", "findutils", "grep", "hostname", "libc-bin", "sed")
-"""What no package names as a dependency, since Debian always has it."""
+BASE = (
+    *("bash", "bsdutils", "coreutils", "dash", "debianutils", "diffutils", "findutils", "grep"),
+    *("gzip", "hostname", "libc-bin", "ncurses-base", "sed", "tar", "util-linux"),
+)
+"""What no package names as a dependency, since Debian always has it (Essential: yes)."""
 
 INSTALLATION = (
     "*debconf*",

@@ -141,7 +141,7 @@ def image(db: Database) -> str:
 
 
 def build_mounts() -> list[kw.Object]:
-    """Build the mounts of what the operator gives to every pod: folders, which are kept up to date."""
+    """Build the mounts of what the operator gives to every pod: folders, which follow changes."""
     names = ("scripts", "config", "topology", "secrets", "app")
     return [{"name": name, "mountPath": f"/{name}", "readOnly": True} for name in names]
 

@@ -1,4 +1,4 @@
-"""What volumes need and a StatefulSet cannot say: they grow, and their template is never changed."""
+"""What volumes need and a StatefulSet cannot say: they grow, but its template never changes."""
 
 from __future__ import annotations
 

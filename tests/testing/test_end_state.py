@@ -43,6 +43,20 @@ def test_what_no_two_runs_share_is_no_difference() -> None:
     assert list(first.objects) == ["Pod pod-<generated>", "Pool pool"]
 
 
+def test_what_the_server_draws_for_a_service_is_no_difference() -> None:
+    def run(address: str, port: int) -> list[Object]:
+        spec = {"clusterIP": address, "clusterIPs": [address], "ports": [{"nodePort": port}]}
+        pod = build("Pod", "pod", uid_of(2), spec={"args": [address]})
+        return [build("Service", "svc", uid_of(1), spec=spec), pod]
+
+    first = build_end_state(run("10.96.0.7", 30001), namespace="a", operator="op")
+    second = build_end_state(run("10.96.9.9", 32000), namespace="a", operator="op")
+    headless = build_end_state(run("None", 32000), namespace="a", operator="op")
+
+    assert first.differences(second) == []
+    assert "spec.clusterIP" in "".join(first.differences(headless))
+
+
 def test_differences_are_told_with_their_path() -> None:
     expected = {"spec": {"ports": [{"port": 80}], "size": 1}, "kind": "A"}
     found = {"spec": {"ports": [{"port": 81}]}, "kind": "A", "more": True}

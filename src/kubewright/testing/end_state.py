@@ -71,6 +71,7 @@ def build_end_state(objects: Sequence[Object], *, namespace: str, operator: str)
         words[metadata["uid"]] = f"<uid of {_key(obj)}>"
         if metadata.get("generateName"):
             words[metadata["name"]] = f"{metadata['generateName']}<generated>"
+        words.update((address, f"<address of {_key(obj)}>") for address in _addresses(obj))
     plain = [_normalise(obj, words) for obj in objects]
     # Objects with a generated name are told apart by what they hold; that is sorted.
     plain.sort(key=lambda obj: (_key(obj), repr(obj)))
@@ -122,6 +123,7 @@ def _key(obj: Object) -> str:
 
 def _normalise(obj: Object, words: dict[str, str]) -> Object:
     plain: Object = _replace(obj, words)
+    _allocate(plain)
     metadata = plain["metadata"] = {
         key: value for key, value in plain["metadata"].items() if key not in _UNREPEATABLE
     }
@@ -130,6 +132,21 @@ def _normalise(obj: Object, words: dict[str, str]) -> Object:
         # The server sorts them by time.
         metadata["managedFields"] = sorted(managers, key=_manager_key)
     return plain
+
+
+def _addresses(obj: Object) -> list[str]:
+    """Return the addresses that the server drew for a Service."""
+    spec = obj.get("spec") if obj["kind"] == "Service" else None
+    return [address for address in (spec or {}).get("clusterIPs") or () if address != "None"]
+
+
+def _allocate(obj: Object) -> None:
+    """Write a word for the ports of nodes, which the server draws as well."""
+    spec = obj.get("spec") or {}
+    for holder in (spec, *(spec.get("ports") or ())) if obj["kind"] == "Service" else ():
+        for field in ("nodePort", "healthCheckNodePort"):
+            if holder.get(field):
+                holder[field] = "<port of a node>"
 
 
 def _manager_key(entry: Object) -> tuple[str, str, str, str]:

@@ -41,7 +41,7 @@ _pods = kw.Watch(builtin.POD, _by_instance)
 _claims = kw.Watch(builtin.PERSISTENT_VOLUME_CLAIM, _by_instance)
 _jobs = kw.Watch(builtin.JOB, _by_instance)
 
-OWNED = [
+OWNED: list[kw.Resource | kw.ChildKind] = [
     builtin.CONFIG_MAP,
     builtin.SERVICE,
     builtin.STATEFUL_SET,

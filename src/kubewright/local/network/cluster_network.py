@@ -106,6 +106,10 @@ class ClusterNetwork:
         """The address of the name server; "" before `prepare`."""
         return self._dns_address
 
+    async def wait_left(self, address: str, seconds: float) -> None:
+        """Wait until no Service of this node leads to an address that ends, or for a time."""
+        await self._proxy.departures.wait(address, seconds)
+
     async def prepare(self) -> None:
         """Find the name server's address, and make its Service where there is none.
 

@@ -37,6 +37,16 @@ class ServiceDirectory:
         """Return the slices of a Service."""
         return self._slices_of.get(key, {}).values()
 
+    def staying_addresses(self) -> frozenset[str]:
+        """Return the addresses of all endpoints that are not ending."""
+        return frozenset(
+            address
+            for found in self._slices.values()
+            for endpoint in found.endpoints or ()
+            if not endpoint.is_terminating
+            for address in endpoint.addresses
+        )
+
     def find_named(self, address: str) -> Iterator[tuple[NamespacedName, Endpoint]]:
         """Find the endpoints with a host name that have an address, with their Services."""
         for key in self._named.get(address, ()):

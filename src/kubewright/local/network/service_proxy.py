@@ -11,6 +11,7 @@ from random import Random
 from kubewright.api.errors import KubewrightError
 from kubewright.api.resource import NamespacedName
 from kubewright.client.clock import Clock
+from kubewright.local.network.departures import Departures
 from kubewright.local.network.namespace import NetworkNamespace
 from kubewright.local.network.netlink import KernelRefused, PacketFilter
 from kubewright.local.network.network_policy import (
@@ -82,6 +83,7 @@ class ServiceProxy:
         self._rules: Ruleset | None = None
         self._addresses: set[str] = set()
         self._changed = asyncio.Event()
+        self.departures = Departures()
 
     def wake(self) -> None:
         """Look again: something has changed."""
@@ -104,7 +106,9 @@ class ServiceProxy:
     async def _keep(self, relays: Relays) -> None:
         while True:
             self._changed.clear()
+            staying = self._directory.staying_addresses()
             complete = await self._sync(relays)
+            self.departures.note(staying)
             await self._clock.sleep(QUIET_SECONDS)
             await self._wait(None if complete else RETRY_SECONDS)
 

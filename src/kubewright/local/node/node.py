@@ -120,8 +120,13 @@ class Node:
             node=lambda: self._node,
             pods=lambda: [entry.object() for entry in self._store.list()],
             cluster_dns=lambda: self._network.dns_address if self._network else "",
+            wait_left=self._wait_left,
         )
         self._network = self._build_network()
+
+    async def _wait_left(self, address: str, seconds: float) -> None:
+        if self._network is not None and address:
+            await self._network.wait_left(address, seconds)
 
     def _build_network(self) -> ClusterNetwork | None:
         if self._runtime.network is None:

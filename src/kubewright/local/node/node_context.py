@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -17,9 +17,14 @@ from kubewright.local.node.events import PodRecorder
 from kubewright.local.node.runtime import PodRuntime
 
 
+async def _is_left(_address: str, _seconds: float) -> None:
+    """Wait for nothing: there are no Services here that lead anywhere."""
+
+
 class NodeContext(msgspec.Struct, frozen=True):
     """The node that a pod runs on: its name, its folder, its API client and its runtime.
 
+    `wait_left` waits until no Service leads to an address, a number of seconds at most.
     `pods` lists the pods that are bound to it, `services` the Services that are known, `node` gives
     the Node object as last written, `cluster_dns` the address of the name server, "" where there is
     none.
@@ -36,6 +41,7 @@ class NodeContext(msgspec.Struct, frozen=True):
     pods: Callable[[], Sequence[Object]]
     cluster_domain: str = "cluster.local"
     cluster_dns: Callable[[], str] = str
+    wait_left: Callable[[str, float], Awaitable[None]] = _is_left
 
     def pod_folder(self, uid: str) -> Path:
         """The folder with a pod's volumes and files."""

@@ -67,6 +67,8 @@ EVICTION_GRACE_SECONDS = 1.0
 QUIET_SECONDS = 2.0
 REFRESH_SECONDS = 30.0
 """How often volumes that the API fills are compared with it; tokens live much longer."""
+LEAVE_SECONDS = 1.0
+"""How long the stop of a pod waits at most for Services to lead elsewhere."""
 RESIZE_SECONDS = 5.0
 """How often a resize that waits for room, or that the kernel refused, is tried again."""
 DEADLINE_MESSAGE = "Pod was active on the node longer than the specified deadline"
@@ -361,8 +363,7 @@ class PodWorker:
         record = step.record
         if isinstance(step, Stop):
             began = self._context.clock.monotonic()
-            work = self._run.stop(record, self._sandbox, lambda: self._grace_left(began))
-            record.work = self.begin(work, f"stop {record.name}")
+            record.work = self.begin(self._stop(record, began), f"stop {record.name}")
         elif self._sandbox is not None:
             if record.retry_at > self._context.clock.monotonic():
                 return
@@ -372,6 +373,16 @@ class PodWorker:
             record.starting_since = self._context.clock.monotonic()
             work = self._run.start(record, self._sandbox, self._volumes.ready)
             record.work = self.begin(work, f"start {record.name}")
+
+    async def _stop(self, record: ContainerRecord, began: float) -> None:
+        """Stop a container; one of a pod that ends first when no Service leads to it any more.
+
+        A server that is told to stop listens no more at once: connections that come before the way
+        to it is closed would be refused.
+        """
+        if self.is_ending and not self.pod["spec"].get("hostNetwork"):
+            await self._context.wait_left(self._address, min(LEAVE_SECONDS, self.grace_seconds))
+        await self._run.stop(record, self._sandbox, lambda: self._grace_left(began))
 
     def _grace_left(self, began: float) -> float:
         """Return the grace in seconds since `began`; one that was shortened counts from then."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from kubewright.api.resource import Object
 from kubewright.local.apiserver.kind import Column, ServedKind
+from kubewright.local.storage.claim import find_default_class
 
 # kubectl passes over such rows when it sorts out what still runs.
 _ENDED = {
@@ -63,6 +64,17 @@ def build_table(
         "columnDefinitions": build_columns(kind),
         "rows": [build_row(kind, obj, include, version, now) for obj in objects],
     }
+
+
+def mark_default_class(table: Object, classes: Sequence[Object]) -> None:
+    """Mark, in a Table of storage classes, the one that claims without a class get.
+
+    Of several with the annotation it is the newest: only a list can tell.
+    """
+    default = find_default_class(classes)
+    for row, storage_class in zip(table["rows"], classes, strict=True):
+        if storage_class is default:
+            row["cells"][0] += " (default)"
 
 
 def build_partial(obj: Object, version: str) -> Object:

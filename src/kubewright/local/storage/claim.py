@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
 from kubewright.api.quantity import Quantity
 from kubewright.api.resource import NamespacedName, Object
-from kubewright.cache.entry import Entry
+
+if TYPE_CHECKING:
+    from kubewright.cache.entry import Entry
 
 BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
 BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"

@@ -23,10 +23,6 @@ from kubewright.local.apiserver.field_error import duplicate, invalid, required
 from kubewright.local.apiserver.kind import Column
 from kubewright.local.apiserver.objectmeta import IMMUTABLE
 
-_DEFAULT_CLASS = (
-    "storageclass.kubernetes.io/is-default-class",
-    "storageclass.beta.kubernetes.io/is-default-class",
-)
 _GROUP_POLICIES = ("File", "None", "ReadWriteOnceWithFSType")
 _LIFECYCLES = ("Persistent", "Ephemeral")
 _BINDING = ("Immediate", "WaitForFirstConsumer")
@@ -78,16 +74,10 @@ def _validate_class_update(obj: Object, old: Object) -> list[Cause]:
     ]
 
 
-def _is_default_class(obj: Object) -> bool:
-    annotations = obj["metadata"].get("annotations") or {}
-    return any(annotations.get(name) == "true" for name in _DEFAULT_CLASS)
-
-
 def _class_cells(obj: Object, now: datetime) -> list[Any]:
     expands = bool(obj.get("allowVolumeExpansion"))
-    name = obj["metadata"].get("name", "")
     return [
-        f"{name} (default)" if _is_default_class(obj) else name,
+        obj["metadata"].get("name", ""),
         obj.get("provisioner", ""),
         obj.get("reclaimPolicy", "Delete"),
         obj.get("volumeBindingMode", UNSET),

@@ -15,7 +15,7 @@ from kubewright.local.apiserver.options import ListOptions, parse_list_options, 
 from kubewright.local.apiserver.representation import include_object, internal_type, represent
 from kubewright.local.apiserver.rest.call import Call, too_large
 from kubewright.local.apiserver.storage import decode_json
-from kubewright.local.apiserver.table import build_partial, build_table
+from kubewright.local.apiserver.table import build_partial, build_table, mark_default_class
 from kubewright.local.apiserver.watching import Selection
 from kubewright.local.store import Compacted, FutureRevision
 
@@ -194,6 +194,8 @@ def answer_list(call: Call, page: Page) -> Response:
             version=media.version,
             now=call.backend.now(),
         )
+        if kind.resource.plural == "storageclasses":
+            mark_default_class(answer, objects)
     else:
         items = [build_partial(obj, media.version) for obj in objects]
         answer = {

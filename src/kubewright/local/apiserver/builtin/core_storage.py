@@ -10,6 +10,7 @@ from kubewright.api.errors import Cause
 from kubewright.api.quantity import Quantity
 from kubewright.api.resource import Object
 from kubewright.local.apiserver.builtin.checks import check_choice, check_subdomain
+from kubewright.local.apiserver.builtin.internal_form import show_difference
 from kubewright.local.apiserver.builtin.pods.volumes import validate_host_path, validate_nfs
 from kubewright.local.apiserver.builtin.rules import Rules, Table, text_at
 from kubewright.local.apiserver.builtin.table import AGE, UNSET, column, format_age
@@ -200,33 +201,34 @@ def _storage(spec: Object) -> Quantity:
     return Quantity(requests.get("storage", "0"))
 
 
-def _without_request(spec: Object) -> Object:
-    resources = {**(spec.get("resources") or {})}
-    resources.pop("requests", None)
-    return {**spec, "resources": resources}
-
-
 def _validate_claim_update(obj: Object, old: Object) -> list[Cause]:
-    new_spec, old_spec = obj["spec"], old["spec"]
+    new_spec, old_spec = dict(obj["spec"]), dict(old["spec"])
     is_bound = (old.get("status") or {}).get("phase") == "Bound"
-    left, right = dict(new_spec), dict(old_spec)
-    if not old_spec.get("volumeName"):
-        left.pop("volumeName", None)
-        right.pop("volumeName", None)
+    # What may change is made equal, so that the difference shows the rest.
+    if not old_spec.get("volumeName") and new_spec.get("volumeName"):
+        old_spec["volumeName"] = new_spec["volumeName"]
     if old_spec.get("storageClassName") is None:
-        left.pop("storageClassName", None)
+        new_spec.pop("storageClassName", None)
     if is_bound:
-        left, right = _without_request(left), _without_request(right)
-        for spec in (left, right):
-            spec.pop("volumeAttributesClassName", None)
-    if left != right:
-        return [forbidden("spec", f"{_IMMUTABLE_CLAIM}\n")]
-    if is_bound and _storage(new_spec) < _storage(old_spec):
+        _copy_field(old_spec, new_spec, "volumeAttributesClassName")
+        new_spec["resources"] = {**(new_spec.get("resources") or {})}
+        _copy_field(old_spec.get("resources") or {}, new_spec["resources"], "requests")
+    if new_spec != old_spec:
+        difference = show_difference(old_spec, new_spec, "ClaimSpec")
+        return [forbidden("spec", f"{_IMMUTABLE_CLAIM}\n{difference}")]
+    if is_bound and _storage(obj["spec"]) < _storage(old["spec"]):
         capacity = ((old.get("status") or {}).get("capacity") or {}).get("storage")
-        if capacity is None or _storage(new_spec) <= Quantity(capacity):
+        if capacity is None or _storage(obj["spec"]) <= Quantity(capacity):
             detail = "field can not be less than status.capacity"
             return [forbidden("spec.resources.requests.storage", detail)]
     return []
+
+
+def _copy_field(source: Object, target: Object, name: str) -> None:
+    if name in source:
+        target[name] = source[name]
+    else:
+        target.pop(name, None)
 
 
 def _claim_cells(obj: Object, now: datetime) -> list[Any]:

@@ -5,6 +5,8 @@ A field that is not set shows as null, or as "" where Go's field is a text and n
 
 from __future__ import annotations
 
+import difflib
+import json
 from typing import Any
 
 from kubewright.api.resource import Object
@@ -24,8 +26,10 @@ _TYPES = {
     "Profile": ".type localhostProfile",
     "ClaimSpec": (
         "accessModes selector resources:Resources! .volumeName storageClassName volumeMode "
-        "dataSource dataSourceRef volumeAttributesClassName"
+        "dataSource:LocalReference dataSourceRef:TypedReference volumeAttributesClassName"
     ),
+    "LocalReference": "apiGroup .kind .name",
+    "TypedReference": "apiGroup .kind .name namespace",
     "Resources": "limits requests",
     "SuccessPolicy": "rules:SuccessRule*",
     "SuccessRule": "succeededIndexes succeededCount",
@@ -39,6 +43,7 @@ _TYPES = {
     ),
 }
 _NAMES = {
+    "apiGroup": "APIGroup",
     "seLinuxOptions": "SELinuxOptions",
     "gmsaCredentialSpecName": "GMSACredentialSpecName",
     "gmsaCredentialSpec": "GMSACredentialSpec",
@@ -65,6 +70,17 @@ def show_internal(value: Object, kind: str) -> Object:
         key = name.lstrip(".!")
         shown[_NAMES.get(key, key[0].upper() + key[1:])] = _show_field(value, name, inner)
     return shown
+
+
+def show_difference(old: Object, new: Object, kind: str) -> str:
+    """Return where two objects differ, as lines that were taken out and put in."""
+    before, after = (
+        json.dumps(show_internal(value, kind), indent=1, ensure_ascii=False).splitlines()
+        for value in (old, new)
+    )
+    lines = list(difflib.unified_diff(before, after, lineterm=""))
+    # The first two would name files.
+    return "".join(f"{line}\n" for line in lines[2:])
 
 
 def _show_field(value: Object, name: str, inner: str) -> Any:

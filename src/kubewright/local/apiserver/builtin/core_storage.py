@@ -9,7 +9,12 @@ from typing import Any
 from kubewright.api.errors import Cause
 from kubewright.api.quantity import Quantity
 from kubewright.api.resource import Object
-from kubewright.local.apiserver.builtin.checks import check_choice, check_subdomain
+from kubewright.local.apiserver.builtin.checks import (
+    check_choice,
+    check_label,
+    check_selector,
+    check_subdomain,
+)
 from kubewright.local.apiserver.builtin.internal_form import show_difference
 from kubewright.local.apiserver.builtin.pods.volumes import validate_host_path, validate_nfs
 from kubewright.local.apiserver.builtin.rules import Rules, Table, text_at
@@ -77,7 +82,8 @@ def _validate_volume(obj: Object) -> list[Cause]:
     if not capacity:
         causes.append(required("spec.capacity"))
     if set(capacity) != {"storage"}:
-        shown = dict(sorted(capacity.items())) or None
+        given = spec.get("capacity")
+        shown = None if given is None else dict(sorted(given.items()))
         causes.append(not_supported("spec.capacity", shown, ("storage",)))
     for name, amount in capacity.items():
         whole, place = int(Quantity(amount).value), f"spec.capacity[{name}]"
@@ -164,6 +170,7 @@ def validate_claim_spec(spec: Object, field: str = "spec") -> list[Cause]:
     modes = spec.get("accessModes") or []
     detail = "at least 1 access mode is required"
     causes = [] if modes else [required(f"{field}.accessModes", detail)]
+    causes += check_selector(spec.get("selector"), f"{field}.selector")
     causes += _validate_access_modes(modes, f"{field}.accessModes")
     place = f"{field}.resources[storage]"
     storage = ((spec.get("resources") or {}).get("requests") or {}).get("storage")
@@ -173,7 +180,41 @@ def validate_claim_spec(spec: Object, field: str = "spec") -> list[Cause]:
         causes.append(invalid(place, storage, "must be greater than zero"))
     if name := spec.get("storageClassName"):
         causes += check_subdomain(name, f"{field}.storageClassName")
-    return causes + check_choice(spec.get("volumeMode"), _MODES, f"{field}.volumeMode")
+    causes += check_choice(spec.get("volumeMode"), _MODES, f"{field}.volumeMode")
+    causes += _validate_data_sources(spec, field)
+    if name := spec.get("volumeAttributesClassName"):
+        causes += check_subdomain(name, f"{field}.volumeAttributesClassName")
+    return causes
+
+
+def _validate_data_sources(spec: Object, field: str) -> list[Cause]:
+    source, reference = spec.get("dataSource"), spec.get("dataSourceRef")
+    causes = _validate_data_source(source, f"{field}.dataSource")
+    causes += _validate_data_source(reference, f"{field}.dataSourceRef")
+    if source is None or reference is None:
+        return causes
+    # kube-apiserver shows a path here, which it prints as an empty object.
+    if reference.get("namespace"):
+        detail = "may not be specified when dataSourceRef.namespace is specified"
+        causes.append(invalid(field, {}, detail))
+    elif any(source.get(key) != reference.get(key) for key in ("apiGroup", "kind", "name")):
+        causes.append(invalid(field, {}, "must match dataSourceRef"))
+    return causes
+
+
+def _validate_data_source(source: Object | None, field: str) -> list[Cause]:
+    if source is None:
+        return []
+    causes = [required(f"{field}.{key}") for key in ("name", "kind") if not source.get(key)]
+    kind, group = source.get("kind") or "", source.get("apiGroup") or ""
+    if not group and kind != "PersistentVolumeClaim":
+        detail = "must be 'PersistentVolumeClaim' when referencing the default apiGroup"
+        causes.append(invalid(field, kind, detail))
+    if group:
+        causes += check_subdomain(group, f"{field}.apiGroup")
+    if namespace := source.get("namespace"):
+        causes += check_label(namespace, f"{field}.namespace")
+    return causes
 
 
 def _prepare_claim(obj: Object) -> None:

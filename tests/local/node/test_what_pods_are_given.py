@@ -11,7 +11,7 @@ from tests.local.node.test_pods_as_processes import read, shell
 from tests.local.node.waiting import container_state, create_pod, has_phase, is_ready, wait_for
 
 from kubewright.api.builtin import POD
-from kubewright.api.resource import Object
+from kubewright.api.resource import NamespacedName, Object
 from kubewright.client.client import Client
 from kubewright.client.requests import PatchType
 from kubewright.local.node import Node, ProcessRuntime, detect_runtime
@@ -110,3 +110,24 @@ async def test_pod_in_the_nodes_network_has_its_address(client: Client, node: No
     await create_pod(client, "p", containers=shell("exec sleep 1000"), hostNetwork=True)
     pod = await wait_for(client, "p", is_ready)
     assert pod["status"]["podIP"] == pod["status"]["hostIP"] == node.runtime.host_address
+
+
+async def test_containers_may_share_processes(client: Client, node: Node) -> None:
+    """What a container leaves behind ends with it, though the pod's namespace goes on."""
+    first, second = shell("exec sleep 1000"), shell("sleep 998 & exit 0")
+    containers = [*first, {**second[0], "name": "d"}]
+    await create_pod(
+        client, "p", containers=containers, shareProcessNamespace=True, restartPolicy="OnFailure"
+    )
+
+    def has_ended(pod: Object) -> bool:
+        statuses = pod["status"].get("containerStatuses") or [{}, {}]
+        return "terminated" in (statuses[-1].get("state") or {})
+
+    await wait_for(client, "p", has_ended)
+    container = node.find_container(NamespacedName("ns", "p"), "c")
+    result = await node.runtime.execute(container, ["sh", "-c", "cat /proc/[0-9]*/comm"])
+    assert "pause" in result.output.split()
+    assert "sleep" in result.output.split()
+    found = await node.runtime.execute(container, ["sh", "-c", "cat /proc/[0-9]*/cmdline"])
+    assert "998" not in found.output

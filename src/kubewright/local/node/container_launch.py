@@ -23,10 +23,14 @@ LAUNCHER = Path(__file__).with_name("launcher.py")
 
 
 class Started(msgspec.Struct, frozen=True):
-    """A command that was executed. `inner_pid` is its number in the holder's pid namespace."""
+    """A command that was executed. `inner_pid` is its number in the holder's pid namespace.
+
+    `mounts` is the number of its mount namespace, which no other container has.
+    """
 
     process: Process
     inner_pid: int = 0
+    mounts: int = 0
 
 
 async def join_container(
@@ -123,17 +127,17 @@ async def _handshake(
     await loop.sock_sendall(channel, json.dumps(config).encode())
     channel.shutdown(socket.SHUT_WR)
     command: Process | None = None
-    pid = inner_pid = 0
+    pid = inner_pid = mounts = 0
     while True:
         message, _, sender = await receive(channel)
         word, _, text = message.decode(errors="replace").partition(" ")
         if not message and command is not None:
-            return Started(command, inner_pid)
+            return Started(command, inner_pid, mounts)
         # Each comes from another process, so that either may be the first.
         if word == "made":
             inner_pid = int(text)
         elif word == "ready":
-            pid = sender
+            pid, mounts = sender, int(text or 0)
         else:
             if command is None and sender not in (0, launcher):
                 # Until it is gone, it keeps its pod's namespaces from ending.

@@ -9,6 +9,7 @@ agent, and answers one request at a time on the socket it was given:
     sandbox HOSTNAME PORT ADDRESS GATEWAY SYSCTL=VALUE...
                                    make a pod's namespaces, in this network itself if PORT is "";
                                    answers with net, uts, ipc
+    pause                          make a namespace of processes; answers with its first process
     socket KIND                    make a socket in this network; answers with it
     address ADDRESS                make an address one of this network's own
     wire                           make the way to other nodes; answers with a packet socket
@@ -47,6 +48,9 @@ import time
 from types import ModuleType
 
 CLONE_NEWUTS, CLONE_NEWIPC, CLONE_NEWNET = 0x04000000, 0x08000000, 0x40000000
+CLONE_NEWPID, PR_SET_NAME = 0x20000000, 15
+PAUSE = b"pause"
+MAX_DESCRIPTORS = 4096
 BRIDGE = "pods"
 MAX_REQUEST = 1 << 16
 MAX_SENT, FIRST_FREE, CHANNEL = 16, 64, 3
@@ -312,6 +316,48 @@ class Keeper:
         return str(os.waitstatus_to_exitcode(self._statuses.pop(pid)))
 
 
+def make_pause() -> int:
+    """Make a namespace of processes for a pod; answer with a descriptor of its first process.
+
+    That one becomes a child of this process, and waits for orphans until it is killed.
+    """
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        _fork_pause(writer)
+    os.close(writer)
+    with os.fdopen(reader) as answer:
+        text = answer.read()
+    os.waitpid(child, 0)
+    if not text.isdigit():
+        raise RequestError(text or "the namespace of processes was not made")
+    return os.pidfd_open(int(text))
+
+
+def _fork_pause(writer: int) -> None:
+    """Be the short-lived process that makes the namespace. Never returns."""
+    if _libc.unshare(CLONE_NEWPID):
+        os.write(writer, f"unshare: {os.strerror(ctypes.get_errno())}".encode())
+        os._exit(1)
+    pid = os.fork()
+    if pid:
+        os.write(writer, str(pid).encode())
+        os._exit(0)
+    os.closerange(3, MAX_DESCRIPTORS)
+    os.setsid()
+    _libc.prctl(PR_SET_NAME, PAUSE, 0, 0, 0)
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
+    while True:
+        _reap_orphans()
+        signal.sigwait({signal.SIGCHLD})
+
+
+def _reap_orphans() -> None:
+    with contextlib.suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+
+
 def kill_others(known: set[int]) -> None:
     """Kill the first processes of containers that are not known: an agent died as they started."""
     for name in os.listdir("/proc"):
@@ -319,6 +365,8 @@ def kill_others(known: set[int]) -> None:
             continue
         with contextlib.suppress(OSError), open(f"/proc/{name}/status") as file:
             fields = dict(line.rstrip("\n").split(":", 1) for line in file)
+            if fields["Name"].strip() == PAUSE.decode():
+                continue
             if fields["NSpid"].split()[1:] == ["1"] and fields["PPid"].strip() == "1":
                 os.kill(int(name), signal.SIGKILL)
 
@@ -338,6 +386,8 @@ def answer(keeper: Keeper, words: list[str], sent: list[int]) -> tuple[str, list
             keeper.drop(key)
         case ["describe"]:
             return keeper.network, []
+        case ["pause"]:
+            return "", [make_pause()]
         case ["others", known]:
             kill_others(set(map(int, known.split())))
         case ["wire"]:

@@ -37,6 +37,7 @@ JOINED = CLONE_NEWNS | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWNET | CLONE_NEWPID
 PR_SET_SECCOMP, PR_CAPBSET_DROP, PR_SET_NO_NEW_PRIVS = 22, 24, 38
 SECCOMP_MODE_FILTER = 2
 INSTRUCTION_BYTES = 8
+NAMESPACES = 3
 LAST_CAPABILITY = 40
 MAX_DESCRIPTORS = 4096
 MAX_LINKS = 255
@@ -309,6 +310,14 @@ def find_home(uid: int) -> str:
     return "/"
 
 
+def mount_namespace() -> int:
+    """Return the number of this process' mount namespace; 0 where there is no /proc to ask."""
+    try:
+        return os.stat("/proc/self/ns/mnt").st_ino
+    except OSError:
+        return 0
+
+
 def execute(config: dict[str, Any], channel: socket.socket) -> None:
     """Execute the command. Never returns."""
     env = dict(config["env"])
@@ -326,7 +335,7 @@ def execute(config: dict[str, Any], channel: socket.socket) -> None:
     os.closerange(3, descriptor)
     os.closerange(descriptor + 1, MAX_DESCRIPTORS)
     os.set_inheritable(descriptor, False)
-    channel.send(b"ready")
+    channel.send(f"ready {mount_namespace()}".encode())
     try:
         os.execve(command, config["argv"], env)
     except OSError as error:
@@ -349,11 +358,15 @@ def enter(pid: int, flags: int) -> None:
 
 def create(config: dict[str, Any], channel: socket.socket) -> None:
     """Become the first process of a container."""
-    for descriptor in config["sandbox"]:
+    shared = config["sandbox"]
+    for descriptor in shared[:NAMESPACES]:
         check(_libc.setns(descriptor, 0), "setns of the sandbox")
+    for descriptor in shared[NAMESPACES:]:
+        check(_libc.setns(descriptor, CLONE_NEWPID), "setns of the pod's processes")
     if config["beside"]:
         enter(config["beside"], CLONE_NEWPID)
-    pass_on(CLONE_NEWNS | (0 if config["beside"] else CLONE_NEWPID), channel)
+    has_processes = config["beside"] or len(shared) > NAMESPACES
+    pass_on(CLONE_NEWNS | (0 if has_processes else CLONE_NEWPID), channel)
     root = config["root"]
     for step in config["mounts"]:
         apply_mount(root, step)

@@ -57,16 +57,29 @@ class NetworkTaken(NetworkError):
 
 
 class SandboxNamespaces(msgspec.Struct, frozen=True):
-    """The namespaces that the containers of a pod share, held open as descriptors."""
+    """The namespaces that the containers of a pod share, held open as descriptors.
+
+    `pause` is the first process of their shared namespace of processes; -1 where each has its own.
+    """
 
     address: str
     net: int
     uts: int
     ipc: int
+    pause: int = -1
+
+    @property
+    def descriptors(self) -> list[int]:
+        """What a container enters."""
+        shared = [self.net, self.uts, self.ipc]
+        return shared if self.pause < 0 else [*shared, self.pause]
 
     def close(self) -> None:
         """Let go of the namespaces: the kernel removes them with the last process in them."""
-        for descriptor in (self.net, self.uts, self.ipc):
+        if self.pause >= 0:
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self.pause, signal.SIGKILL)
+        for descriptor in self.descriptors:
             os.close(descriptor)
 
 
@@ -336,6 +349,11 @@ class PodNetwork:
             self.pool.release(address)
             raise
         return SandboxNamespaces(address, net, uts, ipc)
+
+    async def create_pause(self) -> int:
+        """Make a namespace of processes for a pod; return a descriptor of its first process."""
+        (pause,) = await self._request("pause")
+        return pause
 
     def remove_sandbox(self, sandbox: SandboxNamespaces) -> None:
         """Give up a pod's namespaces and address. Its processes must have ended."""

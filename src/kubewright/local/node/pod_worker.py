@@ -336,6 +336,7 @@ class PodWorker:
             self.uid,
             kernel_hostname(self.pod, context.cluster_domain, context.name),
             shares_network=bool(spec.get("hostNetwork")),
+            shares_processes=bool(spec.get("shareProcessNamespace")),
             sysctls=tuple((entry["name"], entry["value"]) for entry in sysctls),
         )
         self._sandbox = await self._context.runtime.create_sandbox(identity)
@@ -513,7 +514,7 @@ class PodWorker:
 def list_unsupported(pod: Object) -> list[str]:
     """List what a pod asks for that local nodes do not give, by the names of the fields."""
     spec = pod["spec"]
-    fields = ("hostPID", "hostIPC", "shareProcessNamespace")
+    fields = ("hostPID", "hostIPC")
     return [field for field in fields if spec.get(field)]
 
 

@@ -38,6 +38,7 @@ from kubewright.local.node.network import (
     PodNetwork,
     SandboxNamespaces,
 )
+from kubewright.local.node.orphans import kill_within
 from kubewright.local.node.probe_handlers import probe_exec, probe_tcp, resolve_port
 from kubewright.local.node.process import Process, read_to_end
 from kubewright.local.node.resources import ContainerResources
@@ -153,7 +154,7 @@ class ProcessRuntime:
         for sandbox in await asyncio.to_thread(records.sandboxes):
             uid = sandbox.identity.uid
             descriptors = await self._network.fetch(f"sandbox/{uid}")
-            if len(descriptors) == len(NAMESPACES):
+            if len(descriptors) >= len(NAMESPACES):
                 self._sandboxes[uid] = SandboxNamespaces(sandbox.address, *descriptors)
                 self._network.pool.take(sandbox.address)
                 self._adopted[uid] = AdoptedPod(Sandbox(sandbox.identity, sandbox.address), [])
@@ -245,10 +246,12 @@ class ProcessRuntime:
         namespaces = await self._network.create_sandbox(
             identity.hostname, shares_network=identity.shares_network, sysctls=identity.sysctls
         )
+        if identity.shares_processes:
+            pause = await self._network.create_pause()
+            namespaces = msgspec.structs.replace(namespaces, pause=pause)
         self._sandboxes[identity.uid] = namespaces
         if self._records is not None:
-            shared = [namespaces.net, namespaces.uts, namespaces.ipc]
-            await self._network.store(f"sandbox/{identity.uid}", shared)
+            await self._network.store(f"sandbox/{identity.uid}", namespaces.descriptors)
             record = SandboxRecord(identity, namespaces.address)
             await asyncio.to_thread(self._records.write_sandbox, record)
         return Sandbox(identity, namespaces.address)
@@ -287,7 +290,9 @@ class ProcessRuntime:
         exited: asyncio.Future[Exit] = asyncio.get_running_loop().create_future()
         container = RunningContainer(container_id, config, started, exited)
         uid, pid = sandbox.identity.uid, launched.process.pid
-        held = HeldContainer(container_id, uid, config, started, pid, launched.inner_pid)
+        held = HeldContainer(
+            container_id, uid, config, started, pid, launched.inner_pid, mounts=launched.mounts
+        )
         if self._records is not None:
             await self._network.store(f"streams/{container_id}", streams.kept)
             await asyncio.to_thread(self._records.write_started, held)
@@ -317,6 +322,7 @@ class ProcessRuntime:
         held: HeldContainer,
     ) -> None:
         log = LogWriter(container.config.log, self._clock.now)
+        ended_first = asyncio.create_task(self._end_orphans(process, container))
         try:
             await streams.copy_to(log)
         except* OSError as errors:
@@ -324,6 +330,7 @@ class ProcessRuntime:
         finally:
             log.close()
         code = await process.wait()
+        await ended_first
         del self._processes[container.id], self._streams[container.id], self._held[container.id]
         is_oom = await self._limits.remove(container.id)
         ended = Exit(code if code >= 0 else 128 - code, self._clock.now(), is_oom)
@@ -333,6 +340,18 @@ class ProcessRuntime:
             await self._network.drop(f"streams/{container.id}")
         await asyncio.to_thread(remove_tree, self._folder / "containers" / container.id)
         container.exited.set_result(ended)
+
+    async def _end_orphans(self, process: Process, container: RunningContainer) -> None:
+        """End what a container leaves among the processes of its pod when its first one has ended.
+
+        Of a namespace of its own the kernel ends them; here they would hold its output open.
+        """
+        held = self._held[container.id]
+        namespaces = self._sandboxes.get(held.pod)
+        if namespaces is None or namespaces.pause < 0:
+            return
+        await process.wait()
+        await asyncio.to_thread(kill_within, held.mounts)
 
     def layer(self, container: RunningContainer) -> Path:
         """Return the upper layer of a container; one whose layer is in memory has none."""
@@ -363,7 +382,7 @@ class ProcessRuntime:
         namespaces = self._sandboxes.get(sandbox.identity.uid)
         if namespaces is None:
             raise StartError(f"pod {sandbox.identity.key} has no sandbox")
-        shared = [namespaces.net, namespaces.uts, namespaces.ipc]
+        shared = namespaces.descriptors
         privileged = config.security.privileged
         launch = {
             "sandbox": shared,

@@ -65,14 +65,16 @@ class ExecResult(msgspec.Struct, frozen=True):
 class PodIdentity(msgspec.Struct, frozen=True):
     """The pod that a sandbox is for.
 
-    `shares_network` gives it the network of its node, and so its address. `sysctls` are settings of
-    the kernel for its namespaces.
+    `shares_network` gives it the network of its node, and so its address; with `shares_processes`
+    its containers see each other's processes. `sysctls` are settings of the kernel for its
+    namespaces.
     """
 
     key: NamespacedName
     uid: str
     hostname: str
     shares_network: bool = False
+    shares_processes: bool = False
     sysctls: tuple[tuple[str, str], ...] = ()
 
 

@@ -29,7 +29,8 @@ class SandboxRecord(msgspec.Struct, frozen=True):
 class HeldContainer(msgspec.Struct, frozen=True):
     """A container that was started; `exit` is how it ended, once that was seen.
 
-    `pid` is its first process as seen from the agent, `inner_pid` as seen from the holder.
+    `pid` is its first process as seen from the agent, `inner_pid` as seen from the holder;
+    `mounts` is the number of its mount namespace.
     """
 
     id: str
@@ -39,6 +40,7 @@ class HeldContainer(msgspec.Struct, frozen=True):
     pid: int
     inner_pid: int
     exit: Exit | None = None
+    mounts: int = 0
 
 
 class RuntimeRecords:

@@ -83,7 +83,7 @@ async def main(folder: Path, verb: str) -> None:
     if verb == "start":
         sandbox, report["containers"] = await start_pod(runtime, folder)
         report["address"] = sandbox.address
-    elif pod := runtime.adopt(UID):
+    elif pod := runtime.adopt({"metadata": {"uid": UID}}):
         await settle(pod.containers)
         report["address"] = pod.sandbox.address
         report["containers"] = [describe(runtime, c) for c in pod.containers]

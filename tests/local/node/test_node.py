@@ -21,6 +21,7 @@ from kubewright.api.builtin import EVENT, LEASE, NODE, POD
 from kubewright.api.conditions import is_condition_true
 from kubewright.api.resource import Object
 from kubewright.client.client import Client
+from kubewright.client.requests import PatchType
 from kubewright.local.node import RuntimeLost, SimulatedRuntime
 from kubewright.local.node.pod_worker import PodWorker
 from kubewright.local.node.runtime import RunningContainer
@@ -143,6 +144,33 @@ async def test_restarted_node_takes_its_pods_up_again(
     assert last["reason"] == "ContainerStatusUnknown"
     assert pod["status"]["podIPs"] == [{"ip": pod["status"]["podIP"]}]
     assert pod["status"]["hostIPs"] == [{"ip": "10.245.2.1"}]
+
+
+async def test_simulated_pods_go_on_when_their_node_is_started_again(
+    client: Client, start_node: StartNode
+) -> None:
+    first = await start_node(SimulatedRuntime())
+    await create_pod(client, "p")
+    before = await wait_for(client, "p", is_ready)
+    first.task.cancel()
+    await asyncio.gather(first.task, return_exceptions=True)
+    await start_node(SimulatedRuntime())
+    await client.patch(
+        POD,
+        "p",
+        {"spec": {"activeDeadlineSeconds": 3600}},
+        type=PatchType.MERGE,
+        namespace="ns",
+    )
+    generation = before["metadata"]["generation"] + 1
+
+    def is_seen(pod: Object) -> bool:
+        return bool(pod["status"].get("observedGeneration") == generation)
+
+    after = await wait_for(client, "p", is_seen)
+    assert after["status"]["podIP"] == before["status"]["podIP"]
+    assert after["status"]["containerStatuses"] == before["status"]["containerStatuses"]
+    assert is_ready(after)
 
 
 async def test_overwritten_status_is_written_again(client: Client, start_node: StartNode) -> None:

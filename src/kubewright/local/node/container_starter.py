@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from kubewright.api.resource import NamespacedName, Object
-from kubewright.local.node.containers import ContainerRecord, Role, Terminated, Waiting
+from kubewright.local.node.containers import ContainerRecord, Role, Terminated, Waiting, is_finite
 from kubewright.local.node.environment import ConfigError, build_environment, expand
 from kubewright.local.node.image.image import Image
 from kubewright.local.node.image_puller import ensure_image
@@ -118,7 +118,7 @@ class ContainerStarter:
             security=security,
             log=context.log_path(key, sandbox.identity.uid, record.name, attempt),
             mounts=without_covered(mounts),
-            is_finite=is_finite(pod, record),
+            is_finite=is_finite(pod, record.role),
             stdin=bool(spec.get("stdin")),
             stdin_once=bool(spec.get("stdinOnce")),
             tty=bool(spec.get("tty")),
@@ -203,13 +203,6 @@ def read_volume_file(volumes: Mapping[str, Volume], name: str, path: str) -> str
         return (volume.reached / prepare_sub_path(volume.reached, path)).read_text()
     except (LeavesVolume, OSError, UnicodeDecodeError):
         return None
-
-
-def is_finite(pod: Object, record: ContainerRecord) -> bool:
-    """Tell whether a container is meant to end by itself."""
-    if record.role is Role.MAIN:
-        return (pod["spec"].get("restartPolicy") or "Always") != "Always"
-    return record.role is Role.INIT
 
 
 def without_covered(mounts: list[Mount]) -> list[Mount]:

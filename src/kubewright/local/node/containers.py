@@ -267,6 +267,13 @@ def pod_containers(pod: Object) -> Iterator[tuple[Object, Role]]:
         yield container, Role.EPHEMERAL
 
 
+def is_finite(pod: Object, role: Role) -> bool:
+    """Tell whether a container is meant to end by itself."""
+    if role is Role.MAIN:
+        return (pod["spec"].get("restartPolicy") or "Always") != "Always"
+    return role is Role.INIT
+
+
 def add_records(pod: Object, records: list[ContainerRecord]) -> None:
     """Add records of the ephemeral containers that a pod was given meanwhile."""
     known = {record.name for record in records}

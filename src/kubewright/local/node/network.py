@@ -107,6 +107,10 @@ class AddressPool:
                 return str(self.network[candidate])
         raise NetworkError(f"all {last - first + 1} pod addresses of {self.network} are in use")
 
+    def includes(self, address: str) -> bool:
+        """Tell whether an address is one of this network's."""
+        return bool(address) and IPv4Address(address) in self.network
+
     def take(self, address: str) -> None:
         """Take an address that a pod has already."""
         self._used.add(int(IPv4Address(address)) - int(self.network[0]))

@@ -86,7 +86,7 @@ class PodWorker:
         self.pod = pod
         self.key = NamespacedName.of(pod)
         self.uid: str = pod["metadata"]["uid"]
-        adopted = context.runtime.adopt(self.uid)
+        adopted = context.runtime.adopt(pod)
         self.records = build_records(pod, adopted.containers if adopted else None)
         self._context = context
         self._wake = asyncio.Event()

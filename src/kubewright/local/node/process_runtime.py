@@ -189,9 +189,9 @@ class ProcessRuntime:
             if root.name not in self._processes:
                 remove_tree(root)
 
-    def adopt(self, uid: str) -> AdoptedPod | None:
+    def adopt(self, pod: Object) -> AdoptedPod | None:
         """Take over a pod that an earlier agent of the node has left."""
-        return self._adopted.pop(uid, None)
+        return self._adopted.pop(pod["metadata"]["uid"], None)
 
     async def drop_others(self, uids: Collection[str]) -> None:
         """End the containers of pods that are gone, and let go of their sandboxes."""

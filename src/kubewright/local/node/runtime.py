@@ -234,8 +234,8 @@ class PodRuntime(Protocol):
         """Return an image, fetching what is missing. Raises InvalidReference and ImageError."""
         ...
 
-    def adopt(self, uid: str) -> AdoptedPod | None:
-        """Take over a pod that an earlier agent of the node has left; None if there is none."""
+    def adopt(self, pod: Object) -> AdoptedPod | None:
+        """Take over a pod that an earlier agent of the node has left; None if it is not there."""
         ...
 
     async def drop_others(self, uids: Collection[str]) -> None:

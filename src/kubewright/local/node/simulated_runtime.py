@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
+import os
 import signal
 import socket
+import uuid
 from collections.abc import Collection, Mapping, Sequence
 from ipaddress import IPv4Network
 from pathlib import Path
 
-from kubewright.api.resource import Object
+from kubewright.api.resource import NamespacedName, Object
+from kubewright.api.time import parse_time
 from kubewright.client.clock import Clock, SystemClock
 from kubewright.local.node.container_command import ContainerCommand
 from kubewright.local.node.container_streams import Streams
+from kubewright.local.node.containers import STATUSES, Role, is_finite, pod_containers
 from kubewright.local.node.image.image import Image, ImageError
 from kubewright.local.node.image.reference import parse_reference
 from kubewright.local.node.network import POD_NETWORK, AddressPool
+from kubewright.local.node.pod_files import pod_hostname
 from kubewright.local.node.resources import ContainerResources
 from kubewright.local.node.runtime import (
+    AdoptedPod,
     ContainerConfig,
     ExecResult,
     Exit,
@@ -29,6 +34,7 @@ from kubewright.local.node.runtime import (
     Sandbox,
     StartError,
 )
+from kubewright.local.node.security import build_security
 from kubewright.local.node.simulated_usage import SimulatedMeter
 from kubewright.local.node.usage import Usage
 from kubewright.version import VERSION
@@ -37,10 +43,10 @@ from kubewright.version import VERSION
 class SimulatedRuntime:
     """Runs nothing and says so in the node's runtime version.
 
-    Every image is there, but for those of a registry in `.invalid`. Containers run until they are
-    stopped; those that are meant to end, of Jobs and init containers, exit with 0 after
-    `run_seconds`. Probes succeed, so that a pod is ready after the initial delay of its probe.
-    Signals end a container at once.
+    Every image is there. Containers run until they are stopped; those that are meant to end, of
+    Jobs and init containers, exit with 0 after `run_seconds`. Probes succeed, so that a pod is
+    ready after the initial delay of its probe. Signals end a container at once. When the node is
+    started again, what the API says that runs goes on.
     """
 
     def __init__(
@@ -53,7 +59,6 @@ class SimulatedRuntime:
         self._clock = clock or SystemClock()
         self._pool = AddressPool(IPv4Network(pod_cidr) if pod_cidr else POD_NETWORK)
         self._run_seconds = run_seconds
-        self._numbers = itertools.count(1)
         self._running: dict[str, RunningContainer] = {}
         self._meters: dict[str, SimulatedMeter] = {}
         self._stopped = asyncio.Event()
@@ -130,9 +135,41 @@ class SimulatedRuntime:
             raise ImageError("ErrImagePull", f"lookup {host}: no such host")
         return image
 
-    def adopt(self, uid: str) -> None:
-        """Nothing runs that could be left."""
-        return
+    def adopt(self, pod: Object) -> AdoptedPod | None:
+        """Go on with what the API says that runs, at an address of this network."""
+        status, key = pod.get("status") or {}, NamespacedName.of(pod)
+        address = status.get("podIP") or ""
+        if not self._pool.includes(address):
+            return None
+        self._pool.take(address)
+        identity = PodIdentity(key, pod["metadata"]["uid"], pod_hostname(pod))
+        told = {entry["name"]: entry for group in STATUSES for entry in status.get(group) or ()}
+        containers = [
+            self._resume(pod, spec, role, told[spec["name"]])
+            for spec, role in pod_containers(pod)
+            if ((told.get(spec["name"]) or {}).get("state") or {}).get("running")
+        ]
+        return AdoptedPod(Sandbox(identity, address), containers)
+
+    def _resume(self, pod: Object, spec: Object, role: Role, told: Object) -> RunningContainer:
+        image = Image(told.get("image") or "", told.get("imageID") or "")
+        config = ContainerConfig(
+            name=spec["name"],
+            attempt=told.get("restartCount") or 0,
+            image=image,
+            argv=(),
+            env={},
+            workdir="/",
+            security=build_security(pod, spec, image),
+            log=Path(os.devnull),
+            is_finite=is_finite(pod, role),
+        )
+        container_id = (told.get("containerID") or "").removeprefix("kubewright://")
+        started = parse_time(told["state"]["running"]["startedAt"])
+        exited: asyncio.Future[Exit] = asyncio.get_running_loop().create_future()
+        container = RunningContainer(container_id, config, started, exited)
+        self._keep(container)
+        return container
 
     async def drop_others(self, uids: Collection[str]) -> None:
         """Nothing runs that could be left."""
@@ -151,14 +188,16 @@ class SimulatedRuntime:
         """Start a container that does nothing. Its log is empty."""
         await asyncio.to_thread(_touch, config.log)
         exited: asyncio.Future[Exit] = asyncio.get_running_loop().create_future()
-        number = next(self._numbers)
-        container = RunningContainer(f"{number:064x}", config, self._clock.now(), exited)
+        container = RunningContainer(uuid.uuid4().hex, config, self._clock.now(), exited)
+        self._keep(container)
+        return container
+
+    def _keep(self, container: RunningContainer) -> None:
         self._running[container.id] = container
-        if config.is_finite:
+        if container.config.is_finite:
             task = asyncio.create_task(self._complete_later(container))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
-        return container
 
     async def _complete_later(self, container: RunningContainer) -> None:
         await self._clock.sleep(self._run_seconds)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import faulthandler
 import hashlib
 import logging
 import os
@@ -139,6 +140,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; return its exit status."""
     options = parse_arguments(sys.argv[1:] if argv is None else argv)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
+    # A crash in a library written in C is told in the log, with the Python that led to it.
+    faulthandler.enable()
     os.environ["PATH"] = search_path()
     with contextlib.ExitStack() as stack:
         folder = options.dir

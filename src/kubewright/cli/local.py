@@ -79,7 +79,7 @@ def _add_up(local: Commands) -> None:
         "--controllers",
         default="all",
         metavar="all|none|NAME,…",
-        help="controllers to run; all,-NAME leaves one out (default: all)",
+        help="controllers to run, and metrics-server; all,-NAME leaves one out (default: all)",
     )
     up.add_argument(
         "--nodes", type=int, default=1, metavar="N", help="number of nodes (default: 1)"
@@ -98,7 +98,7 @@ def _add_up(local: Commands) -> None:
 def start(options: argparse.Namespace) -> int:
     """Start a cluster, in the background or in the foreground."""
     from kubewright.local.cluster import ClusterOptions, daemon
-    from kubewright.local.controllers import select_controllers
+    from kubewright.local.controllers.names import select_controllers, selects_metrics_server
 
     if not options.controllers:
         raise ConfigurationError("--controllers is empty: use all, none, or names")
@@ -106,6 +106,7 @@ def start(options: argparse.Namespace) -> int:
     cluster = ClusterOptions(
         name=options.name,
         controllers=tuple(select_controllers(names)),
+        metrics_server=selects_metrics_server(names),
         nodes=options.nodes,
         simulated=options.simulated,
         data_dir=options.data_dir and options.data_dir.absolute(),

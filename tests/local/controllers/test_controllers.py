@@ -21,6 +21,7 @@ from kubewright.client.client import Client
 from kubewright.client.requests import PatchType
 from kubewright.client.transport import NO_HEADERS, Query, Response, Stream, Transport
 from kubewright.local.controllers import CONTROLLERS, select_controllers
+from kubewright.local.controllers.names import selects_metrics_server
 from kubewright.testing import Faults
 from kubewright.testing.faulty_transport import FaultyTransport
 
@@ -459,5 +460,13 @@ def test_controllers_are_chosen_by_name() -> None:
     assert select_controllers(["all"]) == list(CONTROLLERS)
     assert select_controllers(["deployment", "namespace"]) == ["namespace", "deployment"]
     assert "scheduler" not in select_controllers(["*", "-scheduler"])
+    assert "metrics-server" not in select_controllers(["all", "-metrics-server"])
     with pytest.raises(ConfigurationError, match="unknown controllers nobody"):
         select_controllers(["nobody"])
+
+
+def test_the_metrics_server_is_chosen_like_a_controller() -> None:
+    assert selects_metrics_server(["all", "-scheduler"])
+    assert selects_metrics_server(["metrics-server"])
+    assert not selects_metrics_server(["*", "-metrics-server"])
+    assert not selects_metrics_server([])

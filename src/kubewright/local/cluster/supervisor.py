@@ -96,7 +96,7 @@ class _Supervisor:
             kubeconfig = server.kubeconfig(self._options.kubeconfig)
         choice = await choose_pod_runtime(self._options)
         client = await self._build_client(server)
-        if self._options.data_dir is not None and not self._options.nodes:
+        if self._options.data_dir is not None and not self._options.serves_metrics:
             from kubewright.local.metrics_server.registration import ensure_no_registration
 
             await ensure_no_registration(client)
@@ -121,7 +121,7 @@ class _Supervisor:
         # The controllers' code is as much as the server's. It loads in a thread, so that the server
         # answers meanwhile; the functions below find it there.
         await asyncio.to_thread(import_module, "kubewright.local.controllers.registry")
-        if self._options.nodes:
+        if self._options.serves_metrics:
             await asyncio.to_thread(import_module, "kubewright.local.metrics_server.server")
         from kubewright.client.client import Client
 
@@ -133,7 +133,7 @@ class _Supervisor:
 
         manager = Manager(client)
         add_controllers(manager, self._options.controllers, root_ca=root_ca)
-        if self._options.nodes:
+        if self._options.serves_metrics:
             from kubewright.local.metrics_server import MetricsServer
 
             manager.add(MetricsServer(manager.environment))

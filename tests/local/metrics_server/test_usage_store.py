@@ -23,6 +23,8 @@ container_memory_working_set_bytes{container="c",namespace="ns",pod="p"} 2048 17
 container_start_time_seconds{container="c",namespace="ns",pod="p"} 1.76722558e+09
 pod_cpu_usage_seconds_total{namespace="ns",pod="p"} 3 1767225590000
 nonsense{ 1
+node_cpu_usage_seconds_total NaN
+node_memory_working_set_bytes +Inf
 resource_scrape_error 0
 """
 

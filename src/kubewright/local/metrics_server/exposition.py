@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
@@ -36,11 +37,14 @@ class Reading(msgspec.Struct):
 
 
 def read_exposition(text: str, now: datetime) -> Reading:
-    """Read the answer of a node; series and lines that are not known are left out.
+    """Read the answer of a node; series, lines and numbers that are not known are left out.
 
     Args:
         text: The answer.
         now: The time of samples that have none of their own.
+
+    Raises:
+        ValueError, OverflowError: a time is beyond all calendars.
     """
     reading = Reading(Point(now))
     for name, labels, value, moment in _parse(text):
@@ -73,6 +77,8 @@ def _parse(text: str) -> Iterator[tuple[str, Mapping[str, str], float, datetime 
         labels = dict(_LABEL.findall(match[2] or ""))
         moment = datetime.fromtimestamp(int(match[4]) / 1000, UTC) if match[4] else None
         try:
-            yield match[1], labels, float(match[3]), moment
+            value = float(match[3])
         except ValueError:
             continue
+        if math.isfinite(value):
+            yield match[1], labels, value, moment

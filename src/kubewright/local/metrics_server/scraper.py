@@ -60,12 +60,12 @@ class Scraper:
         try:
             async with asyncio.timeout(_PATIENCE):
                 body = await self._client.request("GET", path)
-        except (KubewrightError, TimeoutError) as error:
+            reading = read_exposition(body.decode(errors="replace"), self._clock.now())
+        except (KubewrightError, TimeoutError, ValueError, OverflowError) as error:
             if name not in self._failing:
                 reason = str(error) or f"no answer in {_PATIENCE:.0f} s"
                 _logger.warning("node %s does not tell its usage: %s", name, reason)
             self._failing.add(name)
             return
         self._failing.discard(name)
-        reading = read_exposition(body.decode(errors="replace"), self._clock.now())
         self._usage.note(name, reading)

@@ -306,3 +306,10 @@ def test_the_identity_names_all_that_is_known() -> None:
         ("X-Remote-Extra-key", "1"),
         ("X-Remote-Extra-key", "2"),
     ]
+
+
+async def test_a_bundle_that_is_none_is_said(call: Caller) -> None:
+    await register(call, 443, caBundle="eHl6")
+    condition = await wait_for(call, "False", "FailedDiscoveryCheck")
+    assert condition["message"]
+    assert (await call("GET", f"{PATH}/things")).status == 503

@@ -150,9 +150,17 @@ class Aggregator:
 
     async def _check_all(self) -> bool:
         results: Sequence[bool] = await asyncio.gather(
-            *(self._check(version) for version in list(self._versions.values()))
+            *(self._check_safely(version) for version in list(self._versions.values()))
         )
         return all(results)
+
+    async def _check_safely(self, version: AggregatedVersion) -> bool:
+        """Check one; whatever goes wrong must not end the checks of all others."""
+        try:
+            return await self._check(version)
+        except Exception:
+            _logger.exception("APIService %s could not be checked", version.name)
+            return False
 
     async def _check(self, version: AggregatedVersion) -> bool:
         """Check one, and say in its APIService whether it is available."""

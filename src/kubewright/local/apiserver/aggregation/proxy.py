@@ -87,7 +87,8 @@ class AggregatedProxy:
             whole = b"".join([chunk async for chunk in answer.chunks])
         except LookupError:
             return _refuse(503, "service unavailable")
-        except (ServiceUnavailable, aiohttp.ClientError, OSError) as error:
+        except (ServiceUnavailable, aiohttp.ClientError, OSError, ValueError) as error:
+            # A ValueError is a caBundle that is none.
             return _refuse(503, str(error))
         return Response(answer.status, whole, answer.content_type, answer.headers)
 

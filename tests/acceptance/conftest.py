@@ -79,6 +79,13 @@ def operator(cluster: Cluster, memcached_crd: None, tmp_path: Path) -> Iterator[
         yield
 
 
+@pytest.fixture
+def nginx(request: pytest.FixtureRequest) -> None:
+    """Skip where the image that the users' web applications name cannot be had."""
+    if request.config.getoption("--cluster") == "whole":
+        pytest.skip("the node of this cluster reaches no registry, and has no image of nginx")
+
+
 @contextmanager
 def running_operator(cluster: Cluster, module: str, log: Path) -> Iterator[None]:
     """Run an operator as its user would; at the end it stops properly and has no traceback."""

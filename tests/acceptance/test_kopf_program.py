@@ -60,6 +60,7 @@ def read_deployment(kubectl: Kubectl) -> Any:
     return next((each for each in found if each["metadata"]["name"] == "my-app"), None)
 
 
+@pytest.mark.usefixtures("nginx")
 def test_the_users_kopf_program_makes_updates_and_deletes_the_deployment(
     user: Kubectl, cluster: Cluster, tmp_path: Path
 ) -> None:

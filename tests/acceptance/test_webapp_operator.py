@@ -34,7 +34,7 @@ def webapp_crds(cluster: Cluster) -> None:
 
 
 @pytest.fixture
-def webapp(cluster: Cluster, webapp_crds: None, tmp_path: Path) -> Iterator[None]:
+def webapp(cluster: Cluster, webapp_crds: None, nginx: None, tmp_path: Path) -> Iterator[None]:
     """The operator, run as its user would."""
     with running_operator(cluster, "webapp_operator", tmp_path / "operator.log"):
         yield
@@ -128,6 +128,27 @@ def test_simple_app_answers_on_port_80_though_it_is_not_root(
     if not cluster.is_real:  # the API server is in the network of the pods
         assert "nginx" in fetch_page(admin, pod)
     assert admin("exec", pod["metadata"]["name"], "--", "id", "-u").strip() == "65532"
+
+
+def test_simple_app_of_any_image_runs_as_the_user_of_its_spec(
+    admin: Kubectl, webapp_crds: None, cluster: Cluster, tmp_path: Path
+) -> None:
+    """On a real node the kubelet judges the user, and containerd gives the rights."""
+    admin("label", "namespace", admin.namespace, "pod-security.kubernetes.io/enforce=restricted")
+    with running_operator(cluster, "webapp_operator", tmp_path / "operator.log"):
+        app = build_app("SimpleApp", "cache", replicas=2, image="memcached:1.6.9", runAsUser=1234)
+        admin.apply(app)
+
+        wait_ready(admin, "simpleapp/cache")
+
+    first, second = pods(admin, "cache")
+    for pod in (first, second):
+        [container] = pod["status"]["containerStatuses"]
+        assert container["ready"]
+        assert container["restartCount"] == 0
+    if not cluster.simulated:
+        assert admin("exec", first["metadata"]["name"], "--", "id", "-u").strip() == "1234"
+        admin("exec", first["metadata"]["name"], "--", "touch", "/run/pid", "/var/cache/nginx/x")
 
 
 def test_simple_app_is_updated(admin: Kubectl, webapp: None) -> None:
@@ -262,6 +283,7 @@ def test_pods_run_where_the_restricted_level_is_enforced(
     assert 'violates PodSecurity "restricted:latest"' in bare, "nothing was enforced"
 
 
+@pytest.mark.usefixtures("nginx")
 def test_an_upgraded_operator_restarts_no_pod(
     admin: Kubectl, webapp_crds: None, cluster: Cluster, dapr: Callable[[], None], tmp_path: Path
 ) -> None:
@@ -303,6 +325,7 @@ def test_a_deleted_pod_and_a_deleted_child_come_back(
     wait_ready(admin, "myapp/kept")
 
 
+@pytest.mark.usefixtures("nginx")
 def test_killed_at_any_moment_it_ends_in_the_same_state(
     admin: Kubectl, webapp_crds: None, cluster: Cluster, tmp_path: Path
 ) -> None:

@@ -202,6 +202,22 @@ async def test_a_second_process_finds_nothing_to_write(cluster: Cluster) -> None
         await consistently(lambda: count_writes(cluster), lambda count: count == before)
 
 
+async def test_a_second_process_without_dapr_finds_nothing_to_write_either(
+    cluster: Cluster,
+) -> None:
+    async with cluster.run(operator):
+        await create(cluster, "myapp")
+        missing = has_condition("Stalled", "True", "KindNotInstalled")
+        await eventually(lambda: read_app(cluster, "myapp"), missing)
+        await finish_rollout(cluster, "my-app-deployment")
+        await eventually(
+            lambda: read_app(cluster, "myapp"), lambda app: app["status"]["readyReplicas"] == 2
+        )
+    before = count_writes(cluster)
+    async with cluster.run(operator):
+        await consistently(lambda: count_writes(cluster), lambda count: count == before)
+
+
 def count_writes(cluster: Cluster) -> int:
     return sum(call.is_write for call in cluster.faults.traffic.calls)
 

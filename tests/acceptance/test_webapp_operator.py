@@ -76,7 +76,7 @@ def build_app(kind: str, name: str, **spec: Any) -> dict[str, Any]:
     }
 
 
-def wait_ready(kubectl: Kubectl, app: str, seconds: int = 150) -> Any:
+def wait_ready(kubectl: Kubectl, app: str, seconds: int = 110) -> Any:
     kubectl("wait", "--for=condition=Ready", app, f"--timeout={seconds}s")
     return kubectl.get(app)
 
@@ -136,7 +136,7 @@ def test_simple_app_of_any_image_runs_as_the_user_of_its_spec(
     """On a real node the kubelet judges the user, and containerd gives the rights."""
     admin("label", "namespace", admin.namespace, "pod-security.kubernetes.io/enforce=restricted")
     with running_operator(cluster, "webapp_operator", tmp_path / "operator.log"):
-        app = build_app("SimpleApp", "cache", replicas=2, image="memcached:1.6.9", runAsUser=1234)
+        app = build_app("SimpleApp", "cache", replicas=2, image="memcached:1.6.18", runAsUser=1234)
         admin.apply(app)
 
         wait_ready(admin, "simpleapp/cache")

@@ -118,8 +118,14 @@ async def release_pod(ctx: Context, pod: Object) -> KubewrightError | None:
     }
     try:
         await ctx.patch(builtin.POD, NamespacedName.of(pod), patch, type=PatchType.STRATEGIC)
-    except (NotFound, Invalid):
+    except NotFound:
         return None
     except KubewrightError as error:
-        return error
+        return None if _is_other_pod(error) else error
     return None
+
+
+def _is_other_pod(error: KubewrightError) -> bool:
+    """Tell whether a patch was refused because its UID is not that of the pod of the name."""
+    causes = error.details.causes if isinstance(error, Invalid) and error.details else ()
+    return any(cause.field == "metadata.uid" for cause in causes)

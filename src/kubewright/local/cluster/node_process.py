@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from ipaddress import IPv4Network
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,6 +28,9 @@ _STOP_SECONDS = 40.0
 _RESTART_SECONDS = 1.0
 
 _logger = logging.getLogger(__name__)
+
+
+_SIMULATED = IPv4Network("10.128.0.0/9")
 
 
 class PodRuntimeChoice(msgspec.Struct, frozen=True):
@@ -50,6 +54,18 @@ async def choose_pod_runtime(options: ClusterOptions) -> PodRuntimeChoice:
 
     detection = await detect_runtime()
     return PodRuntimeChoice(is_simulated=not detection.processes, note=detection.reason)
+
+
+def plan_simulated_cidrs(count: int) -> list[str]:
+    """Return a /20 for each node whose pods are simulated: nobody routes to made-up addresses.
+
+    Raises:
+        ConfigurationError: there are not that many.
+    """
+    networks = [str(network) for network in _SIMULATED.subnets(new_prefix=20)]
+    if count > len(networks):
+        raise ConfigurationError(f"there are addresses for {len(networks)} simulated nodes")
+    return networks[:count]
 
 
 async def choose_pod_cidrs(count: int) -> list[str]:

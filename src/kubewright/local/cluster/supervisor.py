@@ -24,6 +24,7 @@ from kubewright.local.cluster.node_process import (
     PodRuntimeChoice,
     choose_pod_cidrs,
     choose_pod_runtime,
+    plan_simulated_cidrs,
 )
 from kubewright.local.cluster.options import ClusterOptions
 from kubewright.runtime.signals import run_until_signal
@@ -141,7 +142,10 @@ class _Supervisor:
 
     async def _build_nodes(self, choice: PodRuntimeChoice) -> list[NodeProcess]:
         self._directory.remove_node_facts()
-        networks = await choose_pod_cidrs(self._options.nodes)
+        count = self._options.nodes
+        networks = (
+            plan_simulated_cidrs(count) if choice.is_simulated else await choose_pod_cidrs(count)
+        )
         # Volumes are kept where the objects are that know them.
         data_dir = self._options.data_dir
         kept = None if data_dir is None else (data_dir / "volumes").absolute()

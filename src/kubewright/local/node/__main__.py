@@ -77,7 +77,9 @@ async def build_runtime(options: argparse.Namespace, folder: Path) -> PodRuntime
     """
     if options.simulated:
         digest = hashlib.sha256(options.name.encode()).digest()
-        return SimulatedRuntime(pod_cidr=options.pod_cidr or f"10.245.{digest[0]}.0/24")
+        return SimulatedRuntime(
+            pod_cidr=options.pod_cidr or f"10.{128 | digest[0]}.{digest[1] & 240}.0/20"
+        )
     detection = await detect_runtime()
     if not detection.processes:
         raise ConfigurationError(f"{detection.reason}; or start the node with --simulated")

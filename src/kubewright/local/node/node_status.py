@@ -10,6 +10,7 @@ from kubewright.api.resource import Object
 from kubewright.version import VERSION
 
 MAX_PODS = 110
+MAX_SIMULATED_PODS = 1000
 LEASE_SECONDS = 40
 KUBELET_VERSION = "v1.37.2"
 """The kubelet that this agent behaves as; controllers look at the minor version."""
@@ -91,7 +92,7 @@ def build_node_status(facts: NodeFacts, *, now: str, before: Sequence[Object] = 
     amounts = {
         "cpu": str(facts.cpus),
         "memory": f"{facts.memory_bytes // 1024}Ki",
-        "pods": str(MAX_PODS),
+        "pods": str(MAX_SIMULATED_PODS if facts.is_simulated else MAX_PODS),
         "ephemeral-storage": "100Gi",
         "hugepages-1Gi": "0",
         "hugepages-2Mi": "0",

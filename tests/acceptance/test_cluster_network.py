@@ -26,9 +26,11 @@ SERVE = "mkdir /tmp/w; hostname > /tmp/w/index.html; exec httpd -f -p 8080 -h /t
 
 
 @pytest.fixture(autouse=True)
-def needs_processes(cluster: Cluster) -> None:
+def needs_processes(cluster: Cluster, admin: Kubectl) -> None:
     if cluster.simulated:
         pytest.skip("simulated pods have no network")
+    account = ("get", "serviceaccount", "default", "-o", "name")
+    eventually(lambda: "/default" in admin(*account, code=None), "pods have an account")
 
 
 def build_pod(name: str, command: str, labels: dict[str, str], **spec: Any) -> dict[str, Any]:

@@ -98,6 +98,31 @@ def read_answers(data: bytes) -> Iterator[tuple[int, int]]:
         offset += max(_HEADER.size, (size + 3) & ~3)
 
 
+def build_message(kind: int, flags: int, number: int, body: bytes) -> bytes:
+    """Build a message to the kernel about IPv4, outside of a transaction."""
+    return _frame(kind, flags | NLM_F_REQUEST, number, _GENERIC.pack(socket.AF_INET, 0, 0) + body)
+
+
+def read_messages(data: bytes) -> Iterator[tuple[int, bytes]]:
+    """Yield the type and the body of each message, after its header."""
+    offset = 0
+    while offset + _HEADER.size <= len(data):
+        size, kind, *_ = _HEADER.unpack_from(data, offset)
+        yield kind, data[offset + _HEADER.size : offset + size]
+        offset += max(_HEADER.size, (size + 3) & ~3)
+
+
+def read_attributes(data: bytes) -> dict[int, bytes]:
+    """Read attributes by their types; nested ones are left as they are."""
+    found = {}
+    offset = 0
+    while offset + _ATTRIBUTE.size <= len(data):
+        size, kind = _ATTRIBUTE.unpack_from(data, offset)
+        found[kind & 0x3FFF] = data[offset + _ATTRIBUTE.size : offset + size]
+        offset += max(_ATTRIBUTE.size, (size + 3) & ~3)
+    return found
+
+
 class PacketFilter:
     """The kernel's packet filter in one network namespace, where a netlink socket was made.
 

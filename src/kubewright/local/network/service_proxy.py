@@ -11,6 +11,7 @@ from random import Random
 from kubewright.api.errors import KubewrightError
 from kubewright.api.resource import NamespacedName
 from kubewright.client.clock import Clock
+from kubewright.local.network.connection_table import ConnectionTable
 from kubewright.local.network.departures import Departures
 from kubewright.local.network.namespace import NetworkNamespace
 from kubewright.local.network.netlink import KernelRefused, PacketFilter
@@ -31,10 +32,10 @@ from kubewright.local.network.proxy_plan import (
     without_own,
 )
 from kubewright.local.network.relays import Relays
-from kubewright.local.network.ruleset import Ruleset, merge, plan_changes, plan_table
+from kubewright.local.network.ruleset import UDP, Ruleset, merge, plan_changes, plan_table
 from kubewright.local.network.service_directory import ServiceDirectory
 from kubewright.local.network.service_routes import Backend, Route, build_routes
-from kubewright.local.network.service_rules import build_service_rules
+from kubewright.local.network.service_rules import build_service_rules, pack_address
 
 _logger = logging.getLogger(__name__)
 
@@ -82,6 +83,8 @@ class ServiceProxy:
         self._filter: PacketFilter | None = None
         self._rules: Ruleset | None = None
         self._addresses: set[str] = set()
+        self._connections: ConnectionTable | None = None
+        self._datagram_backends: set[tuple[bytes, int]] = set()
         self._changed = asyncio.Event()
         self.departures = Departures()
 
@@ -92,6 +95,8 @@ class ServiceProxy:
     async def run(self) -> None:
         """Lead connections until cancelled. Raises NetworkError."""
         self._filter = await self._open_filter()
+        if self._filter is not None:
+            self._connections = ConnectionTable(await self._namespace.open_socket("netfilter"))
         try:
             async with asyncio.TaskGroup() as group:
                 relays = Relays(self._namespace, self._clock, self._random, group)
@@ -100,8 +105,9 @@ class ServiceProxy:
                 finally:
                     relays.close()
         finally:
-            if self._filter is not None:
-                self._filter.close()
+            for opened in (self._filter, self._connections):
+                if opened is not None:
+                    opened.close()
 
     async def _keep(self, relays: Relays) -> None:
         while True:
@@ -158,6 +164,7 @@ class ServiceProxy:
             policies = build_policy_rules(await self._policies(), gateway, detours)
             rules = merge([build_service_rules(routes, gateway), policies])
             complete &= self._commit(self._filter, rules)
+            self._forget_datagrams(routes)
         return await relays.apply(wanted) and complete
 
     async def _add_addresses(self, routes: Sequence[Route]) -> None:
@@ -165,6 +172,18 @@ class ServiceProxy:
             if address not in self._addresses:
                 await self._namespace.add_address(address)
                 self._addresses.add(address)
+
+    def _forget_datagrams(self, routes: Sequence[Route]) -> None:
+        """Let clients of datagram services come to other backends when theirs is gone."""
+        backends = {
+            (pack_address(backend.address), backend.port)
+            for route in routes
+            if route.protocol == "UDP"
+            for backend in (*route.internal, *route.external)
+        }
+        gone, self._datagram_backends = self._datagram_backends - backends, backends
+        if gone and self._connections is not None:
+            self._connections.forget(UDP, gone)
 
     def _commit(self, packet_filter: PacketFilter, rules: Ruleset) -> bool:
         fresh = plan_table(TABLE) if self._rules is None else []

@@ -134,3 +134,54 @@ def test_slices_that_someone_wrote_by_hand(directory: ServiceDirectory) -> None:
     ports = [{"name": "", "port": 9376}]
     add_slice(directory, "legacy", endpoint("192.0.2.7", conditions={}), ports=ports)
     assert only_route(directory).internal == (Backend("192.0.2.7", 9376),)
+
+
+def hinted(address: str, *, zone: str = "", node: str = "") -> dict[str, object]:
+    hints = {}
+    if zone:
+        hints["forZones"] = [{"name": zone}]
+    if node:
+        hints["forNodes"] = [{"name": node}]
+    return endpoint(address, hints=hints)
+
+
+@pytest.mark.parametrize(
+    ("endpoints", "expected"),
+    [
+        ([hinted("10.244.0.2", zone="a"), hinted("10.244.0.3", zone="b")], ["10.244.0.2"]),
+        ([hinted("10.244.0.2", zone="a"), hinted("10.244.0.3")], ["10.244.0.2", "10.244.0.3"]),
+        (
+            [hinted("10.244.0.2", zone="b"), hinted("10.244.0.3", zone="c")],
+            ["10.244.0.2", "10.244.0.3"],
+        ),
+        (
+            [
+                hinted("10.244.0.2", zone="a", node="node-2"),
+                hinted("10.244.0.3", zone="a", node="node-1"),
+            ],
+            ["10.244.0.3"],
+        ),
+        (
+            [
+                hinted("10.244.0.2", zone="a", node="node-2"),
+                hinted("10.244.0.3", zone="b", node="node-3"),
+            ],
+            ["10.244.0.2"],
+        ),
+    ],
+)
+def test_hints_keep_traffic_near_while_they_are_whole(
+    directory: ServiceDirectory, endpoints: list[dict[str, object]], expected: list[str]
+) -> None:
+    add_service(directory, "web", clusterIP="10.96.1.1", ports=[HTTP])
+    add_slice(directory, "web", *endpoints)
+    (route,) = build_routes(directory, "node-1", "a")
+    assert addresses(route.internal) == expected
+
+
+def test_unready_endpoint_near_is_no_reason_to_stay(directory: ServiceDirectory) -> None:
+    add_service(directory, "web", clusterIP="10.96.1.1", ports=[HTTP])
+    near = {**hinted("10.244.0.2", zone="a"), "conditions": {"ready": False}}
+    add_slice(directory, "web", near, hinted("10.244.0.3", zone="b"))
+    (route,) = build_routes(directory, "node-1", "a")
+    assert addresses(route.internal) == ["10.244.0.3"]

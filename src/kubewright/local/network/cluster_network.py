@@ -38,6 +38,7 @@ PREPARE_TRIES = 5
 NOT_ENFORCED = (
     "does not keep to NetworkPolicies: the packet filter of its kernel (nf_tables) cannot be used"
 )
+ZONE = "topology.kubernetes.io/zone"
 RESOLVER = Path("/etc/resolv.conf")
 
 
@@ -82,6 +83,7 @@ class ClusterNetwork:
             networks=self._list_networks,
             policies=lambda: self._policies.read(self._dns_address if self._has_own_dns else ""),
             refuse_policies=self._refuse_policies,
+            zone=self._find_zone,
             own_address=lambda: self._dns_address if self._has_own_dns else "",
             api_server=api_server,
             clock=clock,
@@ -181,6 +183,10 @@ class ClusterNetwork:
         if annotations is not None and told.items() - annotations.items():
             body = {"metadata": {"annotations": told}}
             await self._client.patch(NODE, self._node, body, type=PatchType.MERGE)
+
+    def _find_zone(self) -> str:
+        entry = self._nodes.get(NamespacedName("", self._node))
+        return (entry.meta.labels or {}).get(ZONE, "") if entry else ""
 
     def _list_networks(self) -> Sequence[IPv4Network]:
         """List the networks of all nodes' pods."""

@@ -103,11 +103,27 @@ class EndpointConditions(_Record, frozen=True, kw_only=True):
     terminating: bool | None = None
 
 
+class Hint(_Record, frozen=True, kw_only=True):
+    """A zone or a node that an endpoint is for."""
+
+    name: str
+
+
 class Hints(_Record, frozen=True, kw_only=True):
     """Which zones and nodes an endpoint is for."""
 
-    for_zones: list[dict[str, str]] | None = None
-    for_nodes: list[dict[str, str]] | None = None
+    for_zones: list[Hint] | None = None
+    for_nodes: list[Hint] | None = None
+
+    @property
+    def zones(self) -> set[str]:
+        """The names of the zones."""
+        return {hint.name for hint in self.for_zones or ()}
+
+    @property
+    def nodes(self) -> set[str]:
+        """The names of the nodes."""
+        return {hint.name for hint in self.for_nodes or ()}
 
 
 class Endpoint(_Record, frozen=True, kw_only=True):
@@ -117,6 +133,7 @@ class Endpoint(_Record, frozen=True, kw_only=True):
     conditions: EndpointConditions = EndpointConditions()
     hostname: str | None = None
     node_name: str | None = None
+    hints: Hints = Hints()
 
     @property
     def is_ready(self) -> bool:

@@ -64,6 +64,7 @@ class ServiceProxy:
         *,
         networks: Callable[[], Sequence[IPv4Network]],
         own_address: Callable[[], str],
+        zone: Callable[[], str] = str,
         policies: Callable[[], Awaitable[Sequence[Isolation]]],
         refuse_policies: Callable[[], None],
         api_server: Backend | None,
@@ -75,6 +76,7 @@ class ServiceProxy:
         self._node = node
         self._networks = networks
         self._own_address = own_address
+        self._zone = zone
         self._policies = policies
         self._refuse_policies = refuse_policies
         self._api_server = api_server
@@ -144,7 +146,7 @@ class ServiceProxy:
     async def _sync(self, relays: Relays) -> bool:
         """Bring rules and relays to what they should be; return whether all could be had."""
         gateway, networks = self._namespace.gateway, self._networks()
-        routes = build_routes(self._directory, self._node)
+        routes = build_routes(self._directory, self._node, self._zone())
         routes = without_own(add_api_server(routes, self._api_server), self._own_address())
         outside = plan_outside(routes, networks, gateway)
         wanted = {**outside, **plan_node_ports(routes, gateway)}

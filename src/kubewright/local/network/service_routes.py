@@ -46,11 +46,11 @@ class Route(msgspec.Struct, frozen=True):
     affinity_seconds: int = 0
 
 
-def build_routes(directory: ServiceDirectory, node: str) -> list[Route]:
-    """Build the routes of all Services, as one node sees them, in order of their names."""
+def build_routes(directory: ServiceDirectory, node: str, zone: str = "") -> list[Route]:
+    """Build the routes of all Services, as one node of a zone sees them, in order of names."""
     services = sorted(directory.services, key=lambda service: service.metadata.key)
     return [
-        build_route(directory, service, port, node)
+        build_route(directory, service, port, node, zone)
         for service in services
         if service.addresses
         for port in service.ports
@@ -58,12 +58,12 @@ def build_routes(directory: ServiceDirectory, node: str) -> list[Route]:
 
 
 def build_route(
-    directory: ServiceDirectory, service: Service, port: ServicePort, node: str
+    directory: ServiceDirectory, service: Service, port: ServicePort, node: str, zone: str = ""
 ) -> Route:
     """Build the route of one port of a Service."""
     spec, key = service.spec, service.metadata.key
     found = [*find_endpoints(directory, key, port)]
-    everywhere = choose_backends(found)
+    everywhere = choose_backends(prefer_near(found, node, zone))
     here = choose_backends((e, b) for e, b in found if e.node_name == node)
     internal_local = spec.internal_traffic_policy == LOCAL
     external_local = spec.external_traffic_policy == LOCAL
@@ -110,6 +110,31 @@ def find_endpoints(
                 # Further addresses of an endpoint have no meaning (API reference).
                 for address in endpoint.addresses[:1]:
                     yield endpoint, Backend(address, entry.port)
+
+
+def prefer_near(
+    found: Sequence[tuple[Endpoint, Backend]], node: str, zone: str
+) -> Sequence[tuple[Endpoint, Backend]]:
+    """Keep to the endpoints that hints give to this node, or to its zone (KEP-3015, KEP-2433).
+
+    Hints count only when every ready endpoint has them and one is for here: else all are used.
+    """
+    ready = [endpoint for endpoint, _ in found if endpoint.is_ready]
+    for name, hints_of in ((node, node_hints), (zone, zone_hints)):
+        hints = [hints_of(endpoint) for endpoint in ready]
+        if name and all(hints) and any(name in names for names in hints):
+            return [(e, b) for e, b in found if e.is_ready and name in hints_of(e)]
+    return found
+
+
+def node_hints(endpoint: Endpoint) -> set[str]:
+    """Return the nodes that an endpoint is for."""
+    return endpoint.hints.nodes
+
+
+def zone_hints(endpoint: Endpoint) -> set[str]:
+    """Return the zones that an endpoint is for."""
+    return endpoint.hints.zones
 
 
 def choose_backends(found: Iterable[tuple[Endpoint, Backend]]) -> tuple[Backend, ...]:

@@ -238,6 +238,38 @@ async def test_the_deadline_comes_also_while_pods_are_refused(
     assert 1 < len(faults.log) < 5
 
 
+async def test_pods_that_cannot_be_deleted_hold_the_end_of_a_job_back(
+    transport: Transport, running: Running, ender: PodEnder, jobs: Jobs
+) -> None:
+    ender.outcome = runs
+    faults = Faults()
+    refusal = faults.fail("delete", "pods", code=403, message="not now", times=None)
+    async with running("job", through=FaultyTransport(transport, faults)):
+        await jobs.create(completions=2, parallelism=2, activeDeadlineSeconds=1)
+        await jobs.wait_event("Warning", "FailedDelete", "Error deleting: not now")
+        job = await jobs.wait_condition("FailureTarget")
+        assert job["status"]["conditions"][-1]["type"] == "FailureTarget"
+        assert all(pod["metadata"].get("finalizers") for pod in await jobs.pods())
+        refusal.lift()
+        job = await jobs.wait_condition("Failed")
+    assert job["status"]["failed"] == 2
+    assert len(ender.names) == 2
+
+
+async def test_finalizers_that_cannot_be_removed_at_first_count_their_pods_once(
+    transport: Transport, running: Running, ender: PodEnder, jobs: Jobs
+) -> None:
+    faults = Faults()
+    faults.fail("patch", "pods", code=500, chance=0.6, times=6)
+    async with running("job", through=FaultyTransport(transport, faults)):
+        await jobs.create(completions=4, parallelism=2)
+        job = await jobs.wait_condition("Complete")
+    assert faults.log
+    assert job["status"]["succeeded"] == 4
+    assert len(ender.names) == 4
+    assert not any(pod["metadata"].get("finalizers") for pod in await jobs.pods())
+
+
 async def test_answers_that_are_lost_make_no_pod_and_count_none_twice(
     transport: Transport, running: Running, ender: PodEnder, jobs: Jobs
 ) -> None:

@@ -219,6 +219,7 @@ class CronJobLook:
             # It was made before a crash, or by a request whose answer was lost.
             made = found
         except NamespaceTerminating:
+            # No news to anybody: the CronJob goes as well.
             raise
         except KubewrightError as error:
             self._tell("Warning", "FailedCreate", f"Error creating job: {error}")

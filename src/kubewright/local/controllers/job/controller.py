@@ -177,7 +177,7 @@ class JobLook:
         if verdict is not None:
             changes = await self._change_pods(plan)
             if changes.error is not None:
-                raise changes.error
+                return Result(after=self._note_refusal(changes))
         await self._finish(status, counting, progress.verdict)
         waits = [plan.after, self._note_refusal(changes)]
         if progress.verdict is None and (deadline := job.deadline(start)) is not None:

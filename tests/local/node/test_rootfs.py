@@ -3,7 +3,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from kubewright.local.node.image.image import Image
-from kubewright.local.node.rootfs import capability_numbers, plan_mounts
+from kubewright.local.node.rootfs import (
+    DEVICES,
+    capability_numbers,
+    list_devices,
+    plan_mounts,
+    remove_tree,
+)
 from kubewright.local.node.runtime import Mount
 
 IMAGE = Image("x", "x", root=Path("/images/x/root"))
@@ -35,6 +41,20 @@ def test_kernel_settings_are_protected_unless_privileged() -> None:
     protected = {s["target"] for s in plan_mounts(IMAGE, []) if s["do"] == "protect"}
     assert "/proc/sys" in protected
     assert not [s for s in plan_mounts(IMAGE, [], privileged=True) if s["do"] == "protect"]
+
+
+def test_privileged_container_has_the_machines_devices(tmp_path: Path) -> None:
+    (tmp_path / "dev").mkdir()
+    (tmp_path / "dev/text").touch()
+    assert list_devices(tmp_path) == sorted(DEVICES)
+    assert "null" in list_devices(Path("/"))
+
+
+def test_unreadable_folders_are_removed(tmp_path: Path) -> None:
+    (tmp_path / "c/work").mkdir(parents=True)
+    (tmp_path / "c/work").chmod(0)
+    remove_tree(tmp_path / "c")
+    assert not (tmp_path / "c").exists()
 
 
 def test_reads_capabilities_from_a_mask() -> None:

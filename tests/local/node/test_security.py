@@ -54,7 +54,33 @@ def test_refuses_a_named_user_that_cannot_be_verified() -> None:
         ({"drop": ["ALL"]}, 0),
         ({"drop": ["ALL"], "add": ["NET_BIND_SERVICE"]}, 0x400),
         ({"drop": ["CAP_CHOWN"]}, 0xA80425FA),
+        ({"add": ["NO_SUCH_THING"]}, 0xA80425FB),
     ],
 )
 def test_capabilities_are_dropped_and_added(changes: Object, mask: int) -> None:
     assert build_capabilities({"capabilities": changes}) == mask
+
+
+@pytest.mark.parametrize(
+    ("profile", "applies"),
+    [(None, False), ({"type": "Unconfined"}, False), ({"type": "RuntimeDefault"}, True)],
+)
+def test_seccomp_profile_is_that_of_the_runtime_or_none(
+    profile: Object | None, applies: bool
+) -> None:
+    assert settings(ROOT, {"seccompProfile": profile}).seccomp is applies
+    assert not settings(ROOT, {"seccompProfile": profile, "privileged": True}).seccomp
+
+
+def test_profile_of_a_file_is_refused_by_name() -> None:
+    with pytest.raises(ConfigError, match=r'no seccomp profile "p\.json"'):
+        settings(ROOT, {"seccompProfile": {"type": "Localhost", "localhostProfile": "p.json"}})
+
+
+def test_only_user_of_a_container_is_the_one_its_entry_point_would_become() -> None:
+    image = Image("x", "x", steps_down_to="db", users={"db": (999, 999)})
+    container = {"name": "c"}
+    assert build_security(build_pod(), container, image).uid == 0
+    assert build_security(build_pod(), container, image, is_one_uid=True).uid == 999
+    asked = {**container, "securityContext": {"runAsUser": 5}}
+    assert build_security(build_pod(), asked, image, is_one_uid=True).uid == 5

@@ -46,7 +46,7 @@ def plan_mounts(
     `host` is where the machine's root is, for an image that the machine's own /usr serves.
     """
     steps = _plan_image(image, host)
-    steps += _plan_kernel()
+    steps += _plan_kernel(list_devices(host) if privileged else DEVICES)
     ordered = sorted(mounts, key=lambda mount: Path(mount.target).parts)
     steps += [_plan_mount(mount) for mount in ordered]
     if not privileged:
@@ -80,14 +80,25 @@ def _plan_image(image: Image, host: Path) -> list[MountStep]:
     return steps
 
 
-def _plan_kernel() -> list[MountStep]:
+def list_devices(host: Path) -> list[str]:
+    """List the devices of the machine, which a privileged container has."""
+    folder = host / "dev"
+    names = [entry.name for entry in folder.iterdir() if _is_device(entry)]
+    return sorted({*DEVICES, *names})
+
+
+def _is_device(path: Path) -> bool:
+    return not path.is_symlink() and (path.is_char_device() or path.is_block_device())
+
+
+def _plan_kernel(devices: Iterable[str]) -> list[MountStep]:
     steps: list[MountStep] = [
         {"do": "proc", "target": "/proc"},
         {"do": "sysfs", "target": "/sys"},
         {"do": "tmpfs", "target": "/dev", "options": "mode=0755,size=64k", "flags": MS_NOEXEC},
         {"do": "tmpfs", "target": "/dev/shm", "options": "mode=1777,size=64m", "flags": MS_NOEXEC},
     ]
-    steps += [{**_bind(Path("/dev", name), f"/dev/{name}"), "writable": True} for name in DEVICES]
+    steps += [{**_bind(Path("/dev", name), f"/dev/{name}"), "writable": True} for name in devices]
     steps.append({"do": "devpts", "target": "/dev/pts"})
     links = {
         "ptmx": "pts/ptmx",

@@ -137,7 +137,8 @@ def _capability_mask(name: str) -> int:
     if short == "ALL":
         return ALL_CAPABILITIES
     if short not in CAPABILITIES:
-        raise ConfigError(f'unknown capability "CAP_{short}"')
+        # Container runtimes say so in their log and go on.
+        return 0
     return 1 << CAPABILITIES.index(short)
 
 

@@ -15,6 +15,7 @@ from kubewright.local.node.image.archive import ArchivedImage, open_archive, rea
 from kubewright.local.node.image.image import Image, ImageError
 from kubewright.local.node.image.layers import resolve_inside, unpack_layer
 from kubewright.local.node.image.reference import parse_reference
+from kubewright.local.node.image.root import measure
 
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
@@ -129,7 +130,7 @@ def build_image(image: ArchivedImage, root: Path) -> Image:
         user=config.get("User") or "",
         users=read_users(root),
         stop_signal=config.get("StopSignal") or "SIGTERM",
-        size=sum(file.lstat().st_size for file in root.rglob("*") if not file.is_dir()),
+        size=measure(root),
     )
 
 

@@ -37,6 +37,11 @@ def merge_run(root: Path) -> None:
     (root / "run/lock").chmod(0o1777)
 
 
+def measure(root: Path) -> int:
+    """Return the bytes in the files of a root."""
+    return sum(file.lstat().st_size for file in root.rglob("*") if not file.is_dir())
+
+
 def drop_documents(root: Path) -> None:
     """Remove what is for reading only, as Debian's own slim images do."""
     for name in DOCUMENTS:

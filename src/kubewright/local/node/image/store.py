@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import msgspec
+
 from kubewright.local.node.image.image import Image, ImageError
 from kubewright.local.node.image.loaded import DEFAULT_PATH, LoadedImages
 from kubewright.local.node.image.packages import (
@@ -25,6 +27,7 @@ from kubewright.local.node.image.root import (
     drop_documents,
     link_applets,
     make_locales,
+    measure,
     merge_run,
     merge_usr,
     prepare_root,
@@ -32,7 +35,7 @@ from kubewright.local.node.image.root import (
 )
 from kubewright.local.node.process import run
 
-_FILES, _ROOT = "files", "root"
+_FILES, _ROOT, _SIZE = "files", "root", "size"
 
 
 def default_folder() -> Path:
@@ -139,7 +142,9 @@ class ImageStore:
         if not made:
             return None
         version = made[-1].name.partition("@")[2].rpartition("_")[0].replace("%3a", ":")
-        return build_image(recipe, reference, version, made[-1], from_host=False)
+        image = build_image(recipe, reference, version, made[-1], from_host=False)
+        size = made[-1] / _SIZE
+        return msgspec.structs.replace(image, size=int(size.read_text()) if size.exists() else 0)
 
     async def _prepare_host(self, recipe: Recipe, version: str) -> Path:
         target = self._folder / f"{recipe.name}+{escape(version)}_{recipe.digest}"
@@ -165,6 +170,8 @@ class ImageStore:
                 await asyncio.to_thread(drop_documents, root)
                 await asyncio.to_thread(write_files, recipe, root)
                 await make_locales(root, recipe.locales)
+                size = await asyncio.to_thread(measure, root)
+                await asyncio.to_thread((staging / _SIZE).write_text, str(size))
                 if recipe.applets:
                     await link_applets(root, recipe.applets)
 

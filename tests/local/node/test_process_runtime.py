@@ -39,6 +39,8 @@ def test_pods_answer_confined_and_leave_nothing(program: Program) -> None:
     assert report["ids"].startswith("11211\na\n")
     assert "Read-only file system" in report["ids"]
     assert report["status"] == "CapEff:\t0000000000000000\nNoNewPrivs:\t1\n"
+    # Rules are a right of whoever made the network; another kernel may lack them altogether.
+    assert report["filter_error"] in (0, errno.EOPNOTSUPP, errno.ENOENT)
 
     holder = int(report["enter"][-1])
     namespaces = {os.readlink(f"/proc/{pid}/ns/net") for pid in (holder, *report["pids"])}

@@ -12,6 +12,9 @@ import sys
 from pathlib import Path
 
 from kubewright.api.resource import NamespacedName, Object
+from kubewright.local.network.netlink import KernelRefused, PacketFilter
+from kubewright.local.network.ruleset import Ruleset, plan_changes, plan_table
+from kubewright.local.network.service_proxy import build_trial_rules
 from kubewright.local.node.detection import search_path
 from kubewright.local.node.process_runtime import ProcessRuntime
 from kubewright.local.node.runtime import (
@@ -65,6 +68,19 @@ async def talk(runtime: ProcessRuntime, address: str) -> str:
     return answer.decode()
 
 
+async def try_packet_filter(runtime: ProcessRuntime) -> int:
+    """Make rules of every kind in the pods' network; return why the kernel refuses, or 0."""
+    packet_filter = PacketFilter(await runtime.network.open_socket("netfilter"))
+    try:
+        packet_filter.commit(plan_table("test"))
+        packet_filter.commit(plan_changes("test", Ruleset(), build_trial_rules()))
+    except KernelRefused as error:
+        return error.code
+    finally:
+        packet_filter.close()
+    return 0
+
+
 async def main(folder: Path) -> None:
     """Run the program."""
     runtime = ProcessRuntime(folder)
@@ -74,6 +90,7 @@ async def main(folder: Path) -> None:
     ids = await runtime.execute(container, ["sh", "-c", "id -u; hostname; echo x > /x"], 10)
     status = await runtime.execute(container, ["grep", "-E", "CapEff|NoNewPrivs", "/proc/1/status"])
     report: Object = {
+        "filter_error": await try_packet_filter(runtime),
         "addresses": [sandbox.address for sandbox, _ in pods],
         "answers": [await talk(runtime, sandbox.address) for sandbox, _ in pods],
         "ids": ids.output,

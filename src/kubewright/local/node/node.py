@@ -180,10 +180,10 @@ class Node:
                 group.create_task(self._cache.run(), name="cache")
             group.create_task(self._broadcaster.run(), name="events")
             group.create_task(self._watch_runtime(), name="runtime")
+            group.create_task(self._keep_alive(facts), name="lease")
             if self._network is not None:
                 await self._network.prepare()
                 group.create_task(self._network.run(), name="network")
-            group.create_task(self._keep_alive(facts), name="lease")
             await self._run_pods(group)
 
     async def wait_ready(self) -> None:

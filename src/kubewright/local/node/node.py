@@ -40,6 +40,7 @@ from kubewright.local.node.node_status import (
 )
 from kubewright.local.node.pod_worker import PodWorker
 from kubewright.local.node.runtime import PodRuntime, RunningContainer
+from kubewright.local.node.shared_reads import SharedReads
 from kubewright.local.node.stats_server import RunningPod, StatsServer
 from kubewright.local.node.stream_refused import StreamRefused
 from kubewright.local.node.stream_server import StreamServer
@@ -116,6 +117,7 @@ class Node:
             runtime=runtime,
             clock=self._clock,
             recorder=PodRecorder("kubelet", self._broadcaster.record, instance=name),
+            reads=SharedReads(client),
             services=lambda: [entry.object() for entry in self._services.list()],
             node=lambda: self._node,
             pods=lambda: [entry.object() for entry in self._store.list()],

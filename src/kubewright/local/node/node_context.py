@@ -15,6 +15,7 @@ from kubewright.client.clock import Clock
 from kubewright.local.node.environment import References, list_references
 from kubewright.local.node.events import PodRecorder
 from kubewright.local.node.runtime import PodRuntime
+from kubewright.local.node.shared_reads import SharedReads
 
 
 async def _is_left(_address: str, _seconds: float) -> None:
@@ -36,6 +37,7 @@ class NodeContext(msgspec.Struct, frozen=True):
     runtime: PodRuntime
     clock: Clock
     recorder: PodRecorder
+    reads: SharedReads
     services: Callable[[], Sequence[Object]]
     node: Callable[[], Object]
     pods: Callable[[], Sequence[Object]]
@@ -62,7 +64,7 @@ class NodeContext(msgspec.Struct, frozen=True):
         for kind, name in sorted(list_references(pod)):
             resource = SECRET if kind == "Secret" else CONFIG_MAP
             try:
-                found[kind, name] = await self.client.get(resource, name, namespace=namespace)
+                found[kind, name] = await self.reads.get(resource, name, namespace=namespace)
             except NotFound:
                 found[kind, name] = None
         return found

@@ -76,3 +76,18 @@ async def test_networks_that_start_together_do_not_take_the_same() -> None:
         assert len({network.cidr for network in networks}) == 3
     finally:
         await asyncio.gather(*(network.stop() for network in networks))
+
+
+async def test_who_waits_for_an_answer_when_the_network_stops_hears_of_it() -> None:
+    network = PodNetwork(is_root=False)
+    ours, holder = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    ours.setblocking(False)
+    network.attach(ours)
+    waiting = asyncio.create_task(network.exit_status(7))
+    await asyncio.to_thread(holder.recv, 100)
+    stopping = asyncio.create_task(network.stop())
+    await asyncio.sleep(0)
+    holder.close()
+    async with asyncio.timeout(5):
+        assert await waiting == (-9, None)
+        await stopping

@@ -28,7 +28,7 @@ class Started(msgspec.Struct, frozen=True):
     `mounts` is the number of its mount namespace, which no other container has.
     """
 
-    process: Process
+    process: HeldProcess
     inner_pid: int = 0
     mounts: int = 0
 
@@ -126,7 +126,7 @@ async def _handshake(
             raise StartError(f"the container's control group is gone: {error.strerror}") from error
     await loop.sock_sendall(channel, json.dumps(config).encode())
     channel.shutdown(socket.SHUT_WR)
-    command: Process | None = None
+    command: HeldProcess | None = None
     pid = inner_pid = mounts = 0
     while True:
         message, _, sender = await receive(channel)

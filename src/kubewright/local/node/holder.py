@@ -18,7 +18,7 @@ agent, and answers one request at a time on the socket it was given:
     tmpfs PATH OPTIONS             mount a tmpfs that only this mount namespace and its heirs see
 
     launch SCRIPT VERB             start the launcher (`launcher.py`) on the descriptors sent
-    status PID                     tell how a process ended that this one is the parent of
+    status PID                     tell how and when a child of this process ended
     store KEY / fetch KEY / drop KEY    keep descriptors that were sent, give them back, close them
     made CIDR / describe           note that the network is complete; tell which one, or ""
     others PID...                  kill the containers that are not among these
@@ -54,7 +54,7 @@ MAX_DESCRIPTORS = 4096
 BRIDGE = "pods"
 MAX_REQUEST = 1 << 16
 MAX_SENT, FIRST_FREE, CHANNEL = 16, 64, 3
-MAX_STATUSES = 4096
+MAX_ENDS = 4096
 OWN_TABLE = 100
 NETLINK_NETFILTER = 12
 SOCKETS = {
@@ -272,7 +272,7 @@ class Keeper:
         self.network = ""
         self.launchers = Launchers()
         self._stored: dict[str, list[int]] = {}
-        self._statuses: dict[int, int] = {}
+        self._ends: dict[int, tuple[int, float]] = {}
 
     def store(self, key: str, sent: list[int]) -> None:
         """Keep copies of descriptors."""
@@ -303,17 +303,18 @@ class Keeper:
                 pid, status = os.waitpid(-1, os.WNOHANG)
                 if not pid:
                     return
-                self._statuses.pop(pid, None)
-                self._statuses[pid] = status
-                if len(self._statuses) > MAX_STATUSES:
-                    del self._statuses[next(iter(self._statuses))]
+                self._ends.pop(pid, None)
+                self._ends[pid] = status, time.time()
+                if len(self._ends) > MAX_ENDS:
+                    del self._ends[next(iter(self._ends))]
 
     def status(self, pid: int) -> str:
-        """Return how a process ended, once."""
+        """Return how and when a process ended, once."""
         self.reap()
-        if pid not in self._statuses:
+        if pid not in self._ends:
             raise RequestError(f"process {pid} has not ended, or is unknown")
-        return str(os.waitstatus_to_exitcode(self._statuses.pop(pid)))
+        status, moment = self._ends.pop(pid)
+        return f"{os.waitstatus_to_exitcode(status)} {moment}"
 
 
 def make_pause() -> int:

@@ -303,8 +303,8 @@ class PodNetwork:
         self.is_taken_over = True
         return True
 
-    async def _end_of_another(self) -> int:
-        return 0
+    async def _end_of_another(self) -> tuple[int, float | None]:
+        return 0, None
 
     def attach(self, channel: socket.socket) -> None:
         """Speak to a holder over this end of a socket pair; `stop` closes it."""
@@ -372,16 +372,18 @@ class PodNetwork:
         """
         await self._ask("launch", str(script), verb, descriptors=descriptors)
 
-    async def exit_status(self, inner_pid: int) -> int:
-        """Return how a child of the holder ended, minus the signal's number where one ended it.
+    async def exit_status(self, inner_pid: int) -> tuple[int, float | None]:
+        """Return how and when a child of the holder ended.
 
-        What ended with the holder, or unseen, counts as killed.
+        The first is its exit status, or minus the number of the signal that ended it; the second is
+        seconds since the epoch. What ended with the holder, or unseen, counts as killed.
         """
         try:
-            status, _ = await self._ask("status", str(inner_pid))
+            text, _ = await self._ask("status", str(inner_pid))
         except NetworkError:
-            return -signal.SIGKILL
-        return int(status)
+            return -signal.SIGKILL, None
+        status, _, moment = text.partition(" ")
+        return int(status), float(moment)
 
     async def store(self, key: str, descriptors: Sequence[int]) -> None:
         """Let the holder keep descriptors for the agent that comes after this one."""
@@ -458,11 +460,17 @@ class PodNetwork:
 
     async def stop(self) -> None:
         """End the holder and with it everything in the network."""
-        if self._channel is not None:
-            self._channel.close()
         if self._holder is not None:
             self._holder.kill()
             await self._holder.wait()
+        # Whoever waits for an answer hears that the holder is gone. To close the socket under him
+        # would let him wait for ever.
+        async with self._lock:
+            if self._channel is not None:
+                self._channel.close()
+                self._channel = None
+        if self._keeping is not None:
+            self._keeping.socket.unlink(missing_ok=True)
 
     async def _request(self, *words: str) -> list[int]:
         _, descriptors = await self._ask(*words)

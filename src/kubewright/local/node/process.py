@@ -83,12 +83,16 @@ class Process:
 
 
 class HeldProcess(Process):
-    """A child of another process, which collects its exit status and is asked for it."""
+    """A child of another process, which collects its exit status and is asked for it.
 
-    def __init__(self, pid: int, ask: Callable[[], Awaitable[int]]) -> None:
+    `ended_at` is when it ended, in seconds since the epoch, once that is known.
+    """
+
+    def __init__(self, pid: int, ask: Callable[[], Awaitable[tuple[int, float | None]]]) -> None:
         """Watch a process, which may have ended and been collected by now; 0 says that it has."""
         self._ask = ask
         self._asking: asyncio.Task[None] | None = None
+        self.ended_at: float | None = None
         try:
             super().__init__(pid, lambda: 0)
         except ProcessLookupError:
@@ -99,7 +103,8 @@ class HeldProcess(Process):
         self._asking = asyncio.create_task(self._finish())
 
     async def _finish(self) -> None:
-        self._exited.set_result(await self._ask())
+        status, self.ended_at = await self._ask()
+        self._exited.set_result(status)
 
 
 async def run(argv: Sequence[str], *, stdin: bytes = b"") -> tuple[int, str]:

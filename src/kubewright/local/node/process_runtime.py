@@ -9,6 +9,7 @@ import signal
 import socket
 import uuid
 from collections.abc import Collection, Mapping, Sequence
+from datetime import UTC, datetime
 from ipaddress import IPv4Network
 from pathlib import Path
 from typing import Any
@@ -40,7 +41,7 @@ from kubewright.local.node.network import (
 )
 from kubewright.local.node.orphans import kill_within
 from kubewright.local.node.probe_handlers import probe_exec, probe_tcp, resolve_port
-from kubewright.local.node.process import Process, read_to_end
+from kubewright.local.node.process import HeldProcess, Process, read_to_end
 from kubewright.local.node.resources import ContainerResources
 from kubewright.local.node.rootfs import capability_numbers, plan_mounts, remove_tree
 from kubewright.local.node.runtime import (
@@ -302,7 +303,7 @@ class ProcessRuntime:
 
     def _watch_over(
         self,
-        process: Process,
+        process: HeldProcess,
         container: RunningContainer,
         streams: ContainerStreams,
         held: HeldContainer,
@@ -316,7 +317,7 @@ class ProcessRuntime:
 
     async def _supervise(
         self,
-        process: Process,
+        process: HeldProcess,
         container: RunningContainer,
         streams: ContainerStreams,
         held: HeldContainer,
@@ -333,7 +334,9 @@ class ProcessRuntime:
         await ended_first
         del self._processes[container.id], self._streams[container.id], self._held[container.id]
         is_oom = await self._limits.remove(container.id)
-        ended = Exit(code if code >= 0 else 128 - code, self._clock.now(), is_oom)
+        moment = process.ended_at
+        now = self._clock.now() if moment is None else datetime.fromtimestamp(moment, UTC)
+        ended = Exit(code if code >= 0 else 128 - code, now, is_oom)
         if self._records is not None:
             record = msgspec.structs.replace(held, exit=ended)
             await asyncio.to_thread(self._records.write_container, record)

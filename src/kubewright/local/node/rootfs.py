@@ -133,6 +133,8 @@ def remove_tree(folder: Path) -> None:
         try:
             os.chmod(path, 0o700)
             shutil.rmtree(path)
+        except FileNotFoundError:
+            return
         except OSError as error:
             _logger.warning("%s was not removed: %s", path, error)
 

@@ -19,7 +19,7 @@ import msgspec
 from kubewright.api.errors import ConfigurationError
 from kubewright.local.node.image.reference import Reference
 
-MAKER = 2
+MAKER = 4
 """Raised when images are made in another way from the same recipe."""
 
 

@@ -10,6 +10,7 @@ import pytest
 from kubewright.api.errors import ConfigurationError
 from kubewright.local.node.detection import detect_runtime
 from kubewright.local.node.network import AddressPool, NetworkError, PodNetwork, choose_network
+from kubewright.local.node.process import run
 
 
 def test_hands_out_addresses_between_gateway_and_host() -> None:
@@ -91,3 +92,27 @@ async def test_who_waits_for_an_answer_when_the_network_stops_hears_of_it() -> N
     async with asyncio.timeout(5):
         assert await waiting == (-9, None)
         await stopping
+
+
+@pytest.mark.processes
+async def test_gateway_stays_where_pods_know_it() -> None:
+    """A bridge takes over the lowest address of its ports, and pods would send to the old one."""
+    detection = await detect_runtime()
+    if not detection.processes:
+        pytest.skip(detection.reason)
+    network = PodNetwork(is_root=os.geteuid() == 0)
+    await network.start()
+    try:
+        show = [*network.enter_command(), "ip", "-brief", "link", "show", "pods"]
+
+        async def read_address() -> str:
+            _, output = await run(show)
+            return output.split()[2]
+
+        before = await read_address()
+        sandboxes = [await network.create_sandbox(f"pod-{number}") for number in range(6)]
+        assert await read_address() == before
+        for sandbox in sandboxes:
+            network.remove_sandbox(sandbox)
+    finally:
+        await network.stop()

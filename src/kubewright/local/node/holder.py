@@ -52,6 +52,9 @@ CLONE_NEWPID, PR_SET_NAME = 0x20000000, 15
 PAUSE = b"pause"
 MAX_DESCRIPTORS = 4096
 BRIDGE = "pods"
+BRIDGE_ADDRESS = "02:6b:77:00:00:02"
+"""Else a bridge takes the lowest address of its ports: with each pod that comes or goes the others
+could lose their gateway, until they ask again where it is."""
 MAX_REQUEST = 1 << 16
 MAX_SENT, FIRST_FREE, CHANNEL = 16, 64, 3
 MAX_ENDS = 4096
@@ -120,7 +123,7 @@ def make_bridge(cidr: str, gateway: str) -> None:
         setting.write("0")
     prefix = cidr.partition("/")[2]
     run_ip(
-        f"link set lo up\nlink add {BRIDGE} type bridge forward_delay 0 stp_state 0\n"
+        f"link set lo up\nlink add {BRIDGE} address {BRIDGE_ADDRESS} type bridge forward_delay 0 stp_state 0\n"
         f"addr add {gateway}/{prefix} dev {BRIDGE}\nlink set {BRIDGE} up\n"
         # Services have no place, but who connects from here needs a way to be led elsewhere.
         f"rule add pref 32800 iif lo lookup {OWN_TABLE}\n"

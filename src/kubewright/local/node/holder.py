@@ -123,7 +123,8 @@ def make_bridge(cidr: str, gateway: str) -> None:
         setting.write("0")
     prefix = cidr.partition("/")[2]
     run_ip(
-        f"link set lo up\nlink add {BRIDGE} address {BRIDGE_ADDRESS} type bridge forward_delay 0 stp_state 0\n"
+        f"link set lo up\nlink add {BRIDGE} address {BRIDGE_ADDRESS} "
+        "type bridge forward_delay 0 stp_state 0\n"
         f"addr add {gateway}/{prefix} dev {BRIDGE}\nlink set {BRIDGE} up\n"
         # Services have no place, but who connects from here needs a way to be led elsewhere.
         f"rule add pref 32800 iif lo lookup {OWN_TABLE}\n"

@@ -39,6 +39,12 @@ def test_the_child_that_is_furthest_behind_decides() -> None:
     assert Children([failed, deployment]).readiness().progress is Progress.FAILED
 
 
+def test_a_claim_that_nobody_uses_yet_holds_up_nobody() -> None:
+    assert Children([build("PersistentVolumeClaim", "a", phase="Pending")]).readiness().is_ready
+    lost = Children([build("PersistentVolumeClaim", "a", phase="Lost")]).readiness()
+    assert not lost.is_ready
+
+
 def test_other_kinds_are_found_by_name() -> None:
     def find(resource: Resource, labels: Mapping[str, str]) -> list[Object]:
         assert (resource, labels) == (builtin.POD, {"app": "a"})

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from kubewright.api.resource import GroupVersionKind, Object, Resource
-from kubewright.runtime.readiness import Progress, Readiness, compute_readiness
+from kubewright.runtime.readiness import Progress, Readiness, compute_child_readiness
 
 Find: TypeAlias = Callable[[Resource, Mapping[str, str]], list[Object]]
 
@@ -62,7 +62,7 @@ class Children:
         """Return the least progress among the children, naming the child that it is about."""
         worst = Readiness(Progress.CURRENT)
         for obj in self._objects:
-            found = compute_readiness(obj)
+            found = compute_child_readiness(obj)
             if _RANK[found.progress] > _RANK[worst.progress]:
                 name = f"{obj['kind']} {obj['metadata']['name']}"
                 worst = Readiness(found.progress, f"{name}: {found.message}")

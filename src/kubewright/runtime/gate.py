@@ -6,7 +6,7 @@ import msgspec
 
 from kubewright.api.conditions import find_condition
 from kubewright.api.resource import Object
-from kubewright.runtime.readiness import Progress, Readiness, compute_readiness
+from kubewright.runtime.readiness import Progress, Readiness, compute_child_readiness
 
 STAGE = "kubewright.dev/stage"
 """The annotation that tells how many gates came before a child; without it, none did."""
@@ -23,8 +23,8 @@ class Gate(msgspec.Struct, frozen=True):
     stays as it is. What is no longer desired goes in the reverse order: first what came after the
     last gate. The status says what is waited for.
 
-    Ready is what `compute_readiness` calls current; a Job is ready when it is complete, and a claim
-    need not be bound.
+    Ready is what `compute_child_readiness` calls current: a claim need not be bound. A Job is ready
+    when it is complete.
     """
 
 
@@ -40,16 +40,12 @@ def stage_of(obj: Object) -> int:
 def compute_gate(obj: Object) -> Readiness:
     """Compute whether a gate lets pass what waits for an object.
 
-    It differs from kstatus in two points. A Job that runs is as its spec wants it, but what waits
-    for it needs its end. A claim may be bound only when a pod uses it, and that pod may be what
-    waits: a claim without a volume keeps no gate closed.
+    It differs from the readiness of a child in one point: a Job that runs is as its spec wants it,
+    but what waits for it needs its end.
     """
-    readiness = compute_readiness(obj)
+    readiness = compute_child_readiness(obj)
     kind = (obj.get("apiVersion"), obj.get("kind"))
     status = obj.get("status") or {}
-    if kind == ("v1", "PersistentVolumeClaim") and status.get("phase", "Pending") == "Pending":
-        deleted = readiness.progress is Progress.TERMINATING
-        return readiness if deleted else Readiness(Progress.CURRENT)
     if kind == ("batch/v1", "Job") and readiness.is_ready:
         complete = find_condition(status.get("conditions") or (), "Complete")
         if complete is None or complete.get("status") != "True":

@@ -164,6 +164,24 @@ def _pod(obj: Object) -> Readiness:
     return _in_progress(f"the pod is {phase or 'Pending'} and not ready")
 
 
+def compute_child_readiness(obj: Object) -> Readiness:
+    """Compute what a child's owner is to wait for: as `compute_readiness`, but for unbound claims.
+
+    A claim may be bound only when a pod uses it. Then that pod waits for it, and the owner for the
+    pod; a claim that nobody uses yet, as that of backups, holds up nobody.
+    """
+    readiness = compute_readiness(obj)
+    if readiness.progress is Progress.IN_PROGRESS and _is_unbound_claim(obj):
+        return Readiness(Progress.CURRENT)
+    return readiness
+
+
+def _is_unbound_claim(obj: Object) -> bool:
+    kind = (obj.get("apiVersion"), obj.get("kind"))
+    phase = (obj.get("status") or {}).get("phase", "Pending")
+    return kind == ("v1", "PersistentVolumeClaim") and phase == "Pending"
+
+
 def _claim(obj: Object) -> Readiness:
     phase = (obj.get("status") or {}).get("phase")
     return _CURRENT if phase == "Bound" else _in_progress(f"the claim is {phase or 'Pending'}")

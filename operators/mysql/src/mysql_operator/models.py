@@ -73,7 +73,7 @@ class MySQLSpec(kw.Model):
     backup_schedule: str = Field(
         default="",
         max_length=100,
-        description="When backups are made, as cron says it, in UTC; only by hand where it is empty.",
+        description="When backups are made, as cron says it, in UTC; where empty, only by hand.",
     )
     backup_retention: int = Field(
         default=7, ge=1, le=1000, description="How many successful backups are kept."

@@ -107,8 +107,8 @@ def build_status(db: MySQL, children: kw.Children) -> MySQLStatus:
 
 def is_rolled_out(deployment: kw.Object, version: str) -> bool:
     """Tell whether the pod of a version is ready."""
-    status = deployment.get("status") or {}
-    if status.get("observedGeneration") != (deployment.get("metadata") or {}).get("generation"):
+    status = deployment.get("status")
+    if not status or status.get("observedGeneration") != deployment["metadata"]["generation"]:
         return False
     image = deployment["spec"]["template"]["spec"]["containers"][0]["image"]
     counts = [status.get(field) or 0 for field in ("updatedReplicas", "readyReplicas", "replicas")]

@@ -91,7 +91,7 @@ CONTROLLERS: Mapping[str, Factory] = {
     "serviceaccount-token": lambda options: build_token_secret_controller(options.root_ca),
     "garbage-collector": lambda options: _build_garbage_collector(options),
     "deployment": lambda options: build_deployment_controller(
-        options.events.recorder("deployment-controller")
+        options.events.recorder("deployment-controller"), options.pods
     ),
     "replicaset": lambda options: build_replicaset_controller(
         options.events.recorder("replicaset-controller"), options.pods

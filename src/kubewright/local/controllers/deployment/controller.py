@@ -31,6 +31,7 @@ from kubewright.local.controllers.ownership import (
     plan_ownership,
 )
 from kubewright.local.controllers.pod import is_pod_finished
+from kubewright.local.controllers.pod_views import PodViews
 from kubewright.local.controllers.waking import Claimants
 from kubewright.runtime.context import Context
 from kubewright.runtime.controller import Controller
@@ -41,7 +42,7 @@ from kubewright.runtime.watch import Watch
 NAME = "deployment-controller"
 
 
-def build_deployment_controller(recorder: EventRecorder) -> Controller:
+def build_deployment_controller(recorder: EventRecorder, views: PodViews) -> Controller:
     """Build the controller that rolls Deployments out.
 
     Flow: claim ReplicaSets, `plan_rollout`, carry out its steps, write the status once. A crash
@@ -49,9 +50,15 @@ def build_deployment_controller(recorder: EventRecorder) -> Controller:
     ReplicaSet follows from its template, and every update carries the version it was decided on.
     """
     claimants = Claimants(builtin.DEPLOYMENT)
+
+    def ends_pod(change: Change) -> bool:
+        """Let through what can free a Recreate rollout: pods that are gone or finished."""
+        return change.type is ChangeType.DELETED or is_pod_finished(views.of(change.entry))
+
     owners = _PodOwners()
 
     def set_up(cache: Cache) -> None:
+        views.set_up(cache)
         claimants.set_up(cache)
         owners.set_up(cache)
 
@@ -62,7 +69,7 @@ def build_deployment_controller(recorder: EventRecorder) -> Controller:
         owns=[builtin.REPLICA_SET],
         watches=[
             Watch(builtin.REPLICA_SET, claimants.of_orphan),
-            Watch(builtin.POD, owners.deployment_of, changes=_ends_pod),
+            Watch(builtin.POD, owners.deployment_of, changes=ends_pod),
         ],
         setup=set_up,
     )
@@ -180,11 +187,6 @@ def _has_old_pods(deployment: Object, replica_sets: Sequence[Object], pods: Stor
     new = find_new_replica_set(view, models)
     uids = [r.obj["metadata"]["uid"] for r in models if new is None or r.name != new.name]
     return any(not is_pod_finished(entry.object()) for uid in uids for entry in pods.owned_by(uid))
-
-
-def _ends_pod(change: Change) -> bool:
-    """Let through what can free a Recreate rollout: pods that are gone or finished."""
-    return change.type is ChangeType.DELETED or is_pod_finished(change.entry.object())
 
 
 class _PodOwners:

@@ -8,7 +8,7 @@ from kubewright.api import builtin
 from kubewright.api.errors import Conflict, NotFound
 from kubewright.api.resource import NamespacedName, Object
 from kubewright.api.time import format_time, parse_time
-from kubewright.cache.entry import Change, ChangeType
+from kubewright.cache.entry import Change, ChangeType, Entry
 from kubewright.local.controllers.core_event import with_recorder
 from kubewright.local.controllers.node_lifecycle.pods_of_nodes import PodsOfNodes
 from kubewright.local.controllers.pod import (
@@ -35,7 +35,7 @@ def build_taint_eviction_controller(recorder: EventRecorder, views: PodViews) ->
     return Controller(
         NAME,
         builtin.POD,
-        with_recorder(_Reconciler().reconcile, recorder),
+        with_recorder(_Reconciler(views).reconcile, recorder),
         watches=[Watch(builtin.NODE, pods.keys_on, changes=_taints_changed)],
         setup=pods.set_up,
     )
@@ -52,12 +52,14 @@ def _taints_changed(change: Change) -> bool:
 class _Reconciler:
     """Evicts pods; it remembers whose time runs, to tell when it does so no more."""
 
-    def __init__(self) -> None:
+    def __init__(self, views: PodViews) -> None:
+        self._views = views
         self._running_out: set[NamespacedName] = set()
 
     async def reconcile(self, key: NamespacedName, ctx: Context) -> Result | None:
         """Evict one pod when its time on a tainted node is over."""
-        pod = ctx.get(builtin.POD, key)
+        entry = ctx.store(builtin.POD).get(key)
+        pod = None if entry is None or not self._is_concerned(ctx, entry) else entry.object()
         wait = None if pod is None else _remaining(ctx, pod)
         if pod is None or wait is None:
             if key in self._running_out:
@@ -71,6 +73,12 @@ class _Reconciler:
         self._running_out.discard(key)
         await _evict(ctx, pod)
         return None
+
+    def _is_concerned(self, ctx: Context, pod: Entry) -> bool:
+        """Tell whether a pod's node may have a taint that drives it out: few nodes ever do."""
+        name = self._views.of(pod)["spec"].get("nodeName")
+        node = ctx.store(builtin.NODE).get(NamespacedName("", name)) if name else None
+        return node is not None and b"NoExecute" in node.raw
 
 
 def _remaining(ctx: Context, pod: Object) -> timedelta | None:

@@ -64,16 +64,19 @@ class _Collector:
 
     async def reconcile(self, key: NamespacedName, ctx: Context) -> Result | None:
         """Collect one pod, or the oldest finished ones when it is one too many."""
-        pod = ctx.get(builtin.POD, key)
-        if pod is None:
+        entry = self._store.get(key)
+        if entry is None:
             return None
-        verdict = self._judge(ctx, pod)
+        # Most looks find nothing to do: a part of the pod tells that.
+        view = self.pods.views.of(entry)
+        verdict = self._judge(ctx, view)
         if verdict is None:
-            if is_pod_finished(pod):
+            if is_pod_finished(view):
                 await self._collect_surplus(ctx)
             return None
         if verdict.after > timedelta():
             return Result(after=verdict.after)
+        pod = entry.object()
         name = pod["spec"].get("nodeName")
         if verdict.reason and await _exists(ctx, name):
             self._missing.pop(name, None)

@@ -7,7 +7,6 @@ from kubewright.api.errors import Conflict, NamespaceTerminating, NotFound
 from kubewright.api.resource import NamespacedName, Object
 from kubewright.api.time import format_time
 from kubewright.cache.cache import Cache
-from kubewright.cache.entry import Change, ChangeType
 from kubewright.local.controllers.pod import build_condition_patch, find_pod_condition
 from kubewright.local.controllers.scheduler.claims import SELECTED_NODE, build_volume_binding
 from kubewright.local.controllers.scheduler.cluster_state import (
@@ -29,10 +28,9 @@ from kubewright.local.controllers.scheduler.waiting import (
     FREED,
     JOINED,
     STORED,
+    PodChanges,
     Waiting,
     node_may_help,
-    pod_is_company,
-    pod_makes_room,
 )
 from kubewright.runtime.context import Context
 from kubewright.runtime.controller import Controller
@@ -50,15 +48,15 @@ def build_scheduler() -> Controller:
     nowhere waits until something changes that those who refused it look at.
     """
     scheduler = Scheduler()
-    helped = scheduler.waiting.helped
+    helped, changes = scheduler.waiting.helped, PodChanges()
     return Controller(
         NAME,
         builtin.POD,
         scheduler.reconcile,
         watches=[
             Watch(builtin.NODE, helped(ALL), changes=node_may_help, is_start_known=True),
-            Watch(builtin.POD, helped(FREED), changes=pod_makes_room, is_start_known=True),
-            Watch(builtin.POD, helped(JOINED), changes=pod_is_company, is_start_known=True),
+            Watch(builtin.POD, helped(FREED), changes=changes.makes_room, is_start_known=True),
+            Watch(builtin.POD, helped(JOINED), changes=changes.is_company, is_start_known=True),
             Watch(
                 builtin.PERSISTENT_VOLUME_CLAIM,
                 scheduler.waiting.helped_by_claim,
@@ -78,16 +76,8 @@ def build_scheduler() -> Controller:
         reads=READS,
         workers=_WORKERS,
         setup=scheduler.set_up,
-        changes=any_of(generation_changed, labels_changed, _lost_nomination),
+        changes=any_of(generation_changed, labels_changed, changes.lost_nomination),
     )
-
-
-def _lost_nomination(change: Change) -> bool:
-    """Tell whether room that was being made for a pod is not for it any more."""
-    if change.old is None or change.type is ChangeType.DELETED:
-        return True
-    before, after = ((e.object().get("status") or {}) for e in (change.old, change.entry))
-    return bool(before.get("nominatedNodeName")) and not after.get("nominatedNodeName")
 
 
 class Scheduler:

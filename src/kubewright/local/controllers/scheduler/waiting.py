@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
@@ -99,25 +99,54 @@ def _decoded(change: Change) -> tuple[Object | None, Object | None]:
     return before, None if change.type is ChangeType.DELETED else change.entry.object()
 
 
+class PodChanges:
+    """What changes of pods mean for others; a change that is asked about twice is read once."""
+
+    def __init__(self) -> None:
+        self._last: Change | None = None
+        self._read: tuple[Object | None, Object | None] = (None, None)
+
+    def _decode(self, change: Change) -> tuple[Object | None, Object | None]:
+        if change is not self._last:
+            self._last, self._read = change, _decoded(change)
+        return self._read
+
+    def makes_room(self, change: Change) -> bool:
+        """Tell whether a pod's room became free, or part of it."""
+        if change.type is ChangeType.DELETED:
+            return True
+        before, after = self._decode(change)
+        if before is None or after is None:
+            return False
+        if _holds_room(before) and (not _holds_room(after) or _shrank(before, after)):
+            return True
+        # A pod that is ending counts no more for the spread of others.
+        return _is_ending(after) and not _is_ending(before)
+
+    def is_company(self, change: Change) -> bool:
+        """Tell whether a pod came to a node, or has other labels there."""
+        before, after = self._decode(change)
+        if after is None or not after["spec"].get("nodeName"):
+            return False
+        if before is None or not before["spec"].get("nodeName"):
+            return True
+        return bool(before["metadata"].get("labels") != after["metadata"].get("labels"))
+
+    def lost_nomination(self, change: Change) -> bool:
+        """Tell whether room that was being made for a pod is not for it any more."""
+        before, after = self._decode(change)
+        if before is None or after is None:
+            return True
+        had = (before.get("status") or {}).get("nominatedNodeName")
+        return bool(had) and not (after.get("status") or {}).get("nominatedNodeName")
+
+
 def node_may_help(change: Change) -> bool:
     """Tell whether a node offers something else than before: heartbeats do not."""
     before, after = _decoded(change)
     if after is None:
         return False
     return before is None or not NodeInfo.of(before).offers_the_same(NodeInfo.of(after))
-
-
-def pod_makes_room(change: Change) -> bool:
-    """Tell whether a pod's room became free, or part of it."""
-    before, after = _decoded(change)
-    if change.type is ChangeType.DELETED:
-        return True
-    if before is None or after is None:
-        return False
-    if _holds_room(before) and (not _holds_room(after) or _shrank(before, after)):
-        return True
-    # A pod that is ending counts no more for the spread of others.
-    return _is_ending(after) and not _is_ending(before)
 
 
 def _holds_room(pod: Object) -> bool:
@@ -138,25 +167,3 @@ def _shrank(before: Object, after: Object) -> bool:
 
 def _is_ending(pod: Object) -> bool:
     return pod["metadata"].get("deletionTimestamp") is not None
-
-
-def pod_is_company(change: Change) -> bool:
-    """Tell whether a pod came to a node, or has other labels there."""
-    before, after = _decoded(change)
-    if after is None or not after["spec"].get("nodeName"):
-        return False
-    if before is None or not before["spec"].get("nodeName"):
-        return True
-    return bool(before["metadata"].get("labels") != after["metadata"].get("labels"))
-
-
-def any_change_of(*fields: Callable[[Object], object]) -> Callable[[Change], bool]:
-    """Build the filter for changes in what the functions read of an object, or of its being."""
-
-    def changed(change: Change) -> bool:
-        before, after = _decoded(change)
-        if before is None or after is None:
-            return True
-        return any(read(before) != read(after) for read in fields)
-
-    return changed

@@ -72,6 +72,8 @@ SETTINGS = {
     "ipv4/conf/default/send_redirects": "0",
     "ipv4/conf/all/rp_filter": "0",
     "ipv4/conf/default/rp_filter": "0",
+    # A Service without endpoints refuses each connection, however many are tried.
+    "ipv4/icmp_ratelimit": "0",
 }
 WIRE, WIRE_END = "nodes", "nodes-end"
 WIRE_ADDRESS = "02:6b:77:00:00:01"

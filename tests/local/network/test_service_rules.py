@@ -22,6 +22,8 @@ from kubewright.local.network.ruleset import (
     Set,
     conclude,
     plan_changes,
+    refuse,
+    reset,
 )
 from kubewright.local.network.service_routes import Backend, Route
 from kubewright.local.network.service_rules import build_service_rules
@@ -69,6 +71,9 @@ def test_service_without_backends_is_refused() -> None:
     rules = build()
     assert not rules.sets["service-ports"].verdicts
     assert rules.sets["service-addresses"].keys == {KEY[:4]}
+    # TCP by a reset: with ICMP a client would learn of it only a second later.
+    stream, other = rules.chains["unserved"].rules
+    assert (stream[-1], other[-1]) == (reset(), refuse())
 
 
 def test_policy_without_a_backend_here_drops() -> None:

@@ -175,6 +175,15 @@ def refuse() -> Expression:
     return expression("reject", number(1, 0), attribute(2, bytes([3])))
 
 
+def reset() -> Expression:
+    """Answer that nobody listens there, to TCP.
+
+    An ICMP message would come while the client's `connect` still holds its socket, and then counts
+    only when the client tries again, a second later.
+    """
+    return expression("reject", number(1, 1), attribute(2, bytes([0])))
+
+
 def remember_source(name: str, seconds: int) -> tuple[Expression, ...]:
     """Put the packet's source address into a set, for so long."""
     update = expression(

@@ -18,6 +18,7 @@ from kubewright.local.network.ruleset import (
     POSTROUTING,
     PREROUTING,
     PROTOCOLS,
+    TCP,
     Chain,
     Hook,
     Rule,
@@ -36,6 +37,7 @@ from kubewright.local.network.ruleset import (
     one_in,
     refuse,
     remember_source,
+    reset,
     seem_to_be,
     set_mark,
     translate_to,
@@ -80,7 +82,9 @@ def _base_chains(gateway: str) -> dict[str, Chain]:
     is_node = (load_target(), equals(pack_address(gateway)))
     to_node: Rule = (*is_node, load_protocol(0), load_port(1), follow_map(NODE_PORTS))
     # What leads to a Service's address and was not led elsewhere has no backend.
-    to_nobody: Rule = (load_target(), in_set(ADDRESSES), refuse())
+    to_nobody = load_target(), in_set(ADDRESSES)
+    is_stream = load_protocol(), equals(bytes([TCP]))
+    unserved: tuple[Rule, ...] = ((*to_nobody, *is_stream, reset()), (*to_nobody, refuse()))
     from_node: Rule = (*has_mark(FROM_NODE), *seem_to_be(pack_address(gateway)))
     services: Rule = (conclude(JUMP, "services"),)
     return {
@@ -88,8 +92,8 @@ def _base_chains(gateway: str) -> dict[str, Chain]:
         "service-targets": Chain((services,), Hook("nat", PREROUTING, NAT_TARGET)),
         "own-service-targets": Chain((services,), Hook("nat", OUTPUT, NAT_TARGET)),
         "service-sources": Chain((from_node,), Hook("nat", POSTROUTING, NAT_SOURCE)),
-        "unserved": Chain((to_nobody,), Hook("filter", PREROUTING, AFTER_NAT)),
-        "own-unserved": Chain((to_nobody,), Hook("filter", OUTPUT, AFTER_NAT)),
+        "unserved": Chain(unserved, Hook("filter", PREROUTING, AFTER_NAT)),
+        "own-unserved": Chain(unserved, Hook("filter", OUTPUT, AFTER_NAT)),
     }
 
 

@@ -18,7 +18,7 @@ from kubewright.local.network.namespace import SocketKind
 from kubewright.local.network.network_policy import Isolation
 from kubewright.local.network.service_directory import ServiceDirectory
 from kubewright.local.network.service_proxy import ServiceProxy
-from kubewright.local.node.network import NetworkError
+from kubewright.local.node.pod_addresses import NetworkError
 
 GATEWAY, VIRTUAL = "127.0.76.1", "127.0.77.1"
 BACKENDS = ("127.0.78.1", "127.0.78.2")

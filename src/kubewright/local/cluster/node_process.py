@@ -79,7 +79,7 @@ async def choose_pod_cidrs(count: int) -> list[str]:
     """
     if not count:
         return []
-    from kubewright.local.node.network import choose_network, read_host_routes
+    from kubewright.local.node.pod_addresses import choose_network, read_host_routes
 
     taken = await read_host_routes()
     chosen: list[str] = []

@@ -15,7 +15,8 @@ from typing import Any
 import msgspec
 
 from kubewright.local.node.cgroups import ContainerGroup
-from kubewright.local.node.network import PodNetwork, receive
+from kubewright.local.node.descriptor_channel import receive
+from kubewright.local.node.network import PodNetwork
 from kubewright.local.node.process import HeldProcess, Process
 from kubewright.local.node.runtime import StartError
 

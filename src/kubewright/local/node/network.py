@@ -22,16 +22,23 @@ import logging
 import os
 import signal
 import socket
-import struct
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
 
 import msgspec
 
-from kubewright.api.errors import ConfigurationError, KubewrightError
+from kubewright.api.errors import ConfigurationError
 from kubewright.local.network.namespace import SocketKind
+from kubewright.local.node.descriptor_channel import listen, reach, receive, send
+from kubewright.local.node.pod_addresses import (
+    POD_NETWORK,
+    AddressPool,
+    NetworkError,
+    choose_network,
+    read_host_routes,
+)
 from kubewright.local.node.process import HeldProcess, Process, run
 
 HOLDER = Path(__file__).with_name("holder.py")
@@ -41,15 +48,9 @@ ISOLATED_PYTHON = (sys.executable, "-I", "-S", "-E")
 _logger = logging.getLogger(__name__)
 
 MAX_TRIES = 8
-POD_NETWORK = IPv4Network("10.244.0.0/16")
-MAX_MESSAGE = 4096
 NAMESPACES = ("net", "uts", "ipc")
 """The namespaces of a sandbox, in the order in which their descriptors come."""
 TAKE_OVER_SECONDS = 5.0
-
-
-class NetworkError(KubewrightError):
-    """The pod network refused a request, or its holder is gone."""
 
 
 class NetworkTaken(NetworkError):
@@ -81,81 +82,6 @@ class SandboxNamespaces(msgspec.Struct, frozen=True):
                 signal.pidfd_send_signal(self.pause, signal.SIGKILL)
         for descriptor in self.descriptors:
             os.close(descriptor)
-
-
-class AddressPool:
-    """The addresses of a pod network. A freed one is handed out again as late as possible."""
-
-    def __init__(self, network: IPv4Network) -> None:
-        self.network = network
-        self.gateway = str(network[1])
-        self.host = str(network[-2])
-        self._used: set[int] = set()
-        self._next = 2
-
-    def allocate(self) -> str:
-        """Take the next free address.
-
-        Raises:
-            NetworkError: all are taken.
-        """
-        first, last = 2, self.network.num_addresses - 3
-        for _ in range(first, last + 1):
-            candidate, self._next = self._next, self._next + 1 if self._next < last else first
-            if candidate not in self._used:
-                self._used.add(candidate)
-                return str(self.network[candidate])
-        raise NetworkError(f"all {last - first + 1} pod addresses of {self.network} are in use")
-
-    def includes(self, address: str) -> bool:
-        """Tell whether an address is one of this network's."""
-        return bool(address) and IPv4Address(address) in self.network
-
-    def take(self, address: str) -> None:
-        """Take an address that a pod has already."""
-        self._used.add(int(IPv4Address(address)) - int(self.network[0]))
-
-    def release(self, address: str) -> None:
-        """Give an address back."""
-        self._used.discard(int(IPv4Address(address)) - int(self.network[0]))
-
-
-def choose_network(
-    taken: Sequence[IPv4Network],
-    preferred: IPv4Network | None = None,
-    *,
-    is_hint: bool = False,
-) -> IPv4Network:
-    """Choose a /24 of the pod network that overlaps no route of the host.
-
-    One that is preferred, and no mere hint, is the only candidate.
-
-    Raises:
-        ConfigurationError: every one of them is taken.
-    """
-    candidates = [preferred] if preferred else []
-    if preferred is None or is_hint:
-        candidates += POD_NETWORK.subnets(new_prefix=24)
-    for candidate in candidates:
-        if not any(candidate.overlaps(network) for network in taken):
-            return candidate
-    raise ConfigurationError(
-        f"no free network for pods: the host has routes into {preferred or POD_NETWORK}; "
-        "stop a cluster that runs, or pass another --pod-cidr"
-    )
-
-
-async def read_host_routes() -> list[IPv4Network]:
-    """Read the destinations of the host's routes, without the default route."""
-    text = await asyncio.to_thread(Path("/proc/net/route").read_text)
-    routes = []
-    for line in text.splitlines()[1:]:
-        fields = line.split()
-        address, mask = (struct.pack("<L", int(fields[i], 16)) for i in (1, 7))
-        if mask != b"\0\0\0\0":
-            prefix = int.from_bytes(mask).bit_count()
-            routes.append(IPv4Network((int.from_bytes(address), prefix)))
-    return routes
 
 
 class Keeping(msgspec.Struct, frozen=True):
@@ -507,68 +433,3 @@ class PodNetwork:
                 return text, descriptors
             for descriptor in descriptors:
                 os.close(descriptor)
-
-
-def listen(path: Path) -> socket.socket:
-    """Make a socket that agents of this user can connect to by a path."""
-    path.unlink(missing_ok=True)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    with reach(path) as name:
-        listener.bind(name)
-    path.chmod(0o600)
-    listener.listen()
-    return listener
-
-
-@contextlib.contextmanager
-def reach(path: Path) -> Iterator[str]:
-    """Yield a name of a socket's path that the kernel takes: one of 107 bytes at most."""
-    folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY)
-    try:
-        yield f"/proc/self/fd/{folder}/{path.name}"
-    finally:
-        os.close(folder)
-
-
-async def send(channel: socket.socket, message: bytes, descriptors: Sequence[int]) -> None:
-    """Send one message with descriptors; waits while the other end does not read."""
-    while True:
-        try:
-            socket.send_fds(channel, [message], list(descriptors))
-        except BlockingIOError:
-            await writable(channel)
-        else:
-            return
-
-
-async def writable(channel: socket.socket) -> None:
-    """Wait until a socket can be written to."""
-    loop = asyncio.get_running_loop()
-    ready = asyncio.Event()
-    loop.add_writer(channel, ready.set)
-    try:
-        await ready.wait()
-    finally:
-        loop.remove_writer(channel)
-
-
-async def receive(channel: socket.socket) -> tuple[bytes, list[int], int]:
-    """Receive one message with its descriptors and the sender's process id as seen from here."""
-    loop = asyncio.get_running_loop()
-    readable = asyncio.Event()
-    loop.add_reader(channel, readable.set)
-    try:
-        await readable.wait()
-    finally:
-        loop.remove_reader(channel)
-    size = socket.CMSG_SPACE(4 * 8) + socket.CMSG_SPACE(12)
-    message, ancillary, _, _ = channel.recvmsg(MAX_MESSAGE, size, socket.MSG_CMSG_CLOEXEC)
-    descriptors: list[int] = []
-    pid = 0
-    for _, kind, data in ancillary:
-        if kind == socket.SCM_RIGHTS:
-            descriptors += struct.unpack(f"{len(data) // 4}i", data)
-        elif kind == socket.SCM_CREDENTIALS:
-            pid = struct.unpack("3i", data)[0]
-    return message, descriptors, pid

@@ -33,12 +33,7 @@ from kubewright.local.node.http_probe import probe_http
 from kubewright.local.node.image.image import Image
 from kubewright.local.node.image.store import ImageStore
 from kubewright.local.node.logs import LogWriter
-from kubewright.local.node.network import (
-    NAMESPACES,
-    Keeping,
-    PodNetwork,
-    SandboxNamespaces,
-)
+from kubewright.local.node.network import NAMESPACES, Keeping, PodNetwork, SandboxNamespaces
 from kubewright.local.node.orphans import kill_within
 from kubewright.local.node.probe_handlers import probe_exec, probe_tcp, resolve_port
 from kubewright.local.node.process import HeldProcess, Process, read_to_end

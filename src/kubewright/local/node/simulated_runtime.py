@@ -19,7 +19,7 @@ from kubewright.local.node.container_streams import Streams
 from kubewright.local.node.containers import STATUSES, Role, is_finite, pod_containers
 from kubewright.local.node.image.image import Image, ImageError
 from kubewright.local.node.image.reference import parse_reference
-from kubewright.local.node.network import POD_NETWORK, AddressPool
+from kubewright.local.node.pod_addresses import POD_NETWORK, AddressPool
 from kubewright.local.node.pod_files import pod_hostname
 from kubewright.local.node.resources import ContainerResources
 from kubewright.local.node.runtime import (

@@ -98,7 +98,7 @@ def test_apply_gives_a_server_whose_user_has_just_its_rights(admin: Kubectl) -> 
 
 def test_a_manual_backup_is_a_dump_that_can_be_restored(admin: Kubectl) -> None:
     start(admin, "kept")
-    rows = ", ".join(f"({number}, MD5({number}))" for number in range(500))
+    rows = ", ".join(f"({number}, 'row {number}')" for number in range(500))
     ask(admin, "kept", f"CREATE TABLE t (i INT PRIMARY KEY, w TEXT); INSERT INTO t VALUES {rows}")
     ask(admin, "kept", "CREATE VIEW v AS SELECT COUNT(*) AS n FROM t")
     checksum = "SELECT COUNT(*), SUM(CRC32(CONCAT(i, w))) FROM t"

@@ -155,8 +155,9 @@ run_standby() {
     replication "CREATE_REPLICATION_SLOT $slot PHYSICAL RESERVE_WAL" > /dev/null 2>&1 || true
 }
 
+# A pod that was deleted by force may still be ending while its successor begins.
 exec 9> "$(dirname "$data")/.lock"
-flock --nonblock 9 || refuse "another process uses this volume"
+flock --wait 120 9 || refuse "another process uses this volume"
 write_passfile
 if [[ $HOSTNAME == "$primary" ]]; then run_primary; else run_standby; fi
 mapfile -t options < <(settings)

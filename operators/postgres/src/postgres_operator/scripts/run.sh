@@ -63,9 +63,10 @@ build_roles() {
 alone() {
     local messages
     mapfile -t options < <(settings)
-    messages=$(postgres --single -D "$data" "${options[@]}" -c log_statement=none postgres 2>&1)
-    if grep -q 'ERROR:\|FATAL:\|PANIC:' <<< "$messages"; then
-        grep 'ERROR:\|FATAL:\|PANIC:' <<< "$messages" >&2
+    if ! messages=$(postgres --single -D "$data" "${options[@]}" -c log_statement=none postgres 2>&1) ||
+        grep -q 'ERROR:\|FATAL:\|PANIC:' <<< "$messages"; then
+        # Statements hold passwords: only what the server says of them is shown.
+        grep 'ERROR:\|FATAL:\|PANIC:\|LOG:' <<< "$messages" >&2
         return 1
     fi
     printf '%s\n' "$messages"
@@ -158,6 +159,9 @@ run_standby() {
 # A pod that was deleted by force may still be ending while its successor begins.
 exec 9> "$(dirname "$data")/.lock"
 flock --wait 120 9 || refuse "another process uses this volume"
+# A server that was killed leaves its number behind, which is this process's own in a new pod. With
+# the lock there is no other server.
+rm -f "$data/postmaster.pid"
 write_passfile
 if [[ $HOSTNAME == "$primary" ]]; then run_primary; else run_standby; fi
 mapfile -t options < <(settings)

@@ -7,7 +7,7 @@ import pytest
 
 from kubewright.local.node.image.image import ImageError
 from kubewright.local.node.image.recipe import parse_recipe
-from kubewright.local.node.image.root import drop_documents, merge_run, write_files
+from kubewright.local.node.image.root import drop_documents, merge_run, merge_usr, write_files
 
 TEXT = """
 name = "x"
@@ -57,3 +57,16 @@ def test_sockets_of_servers_are_in_one_place(tmp_path: Path) -> None:
     assert os.readlink(tmp_path / "var/lock") == "../run/lock"
     assert sorted(entry.name for entry in (tmp_path / "run").iterdir()) == ["lock", "x", "y"]
     merge_run(tmp_path)
+
+
+def test_link_that_two_packages_have_is_moved_once(tmp_path: Path) -> None:
+    """Both libsystemd0 and libelogind0 bring libsystemd.so.0, one of them below /usr."""
+    for folder in ("lib", "usr/lib"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "lib/libsystemd.so.0").symlink_to("libelogind.so.0")
+    (tmp_path / "usr/lib/libsystemd.so.0").symlink_to("libsystemd.so.0.35")
+    (tmp_path / "usr/lib/other").write_text("stays")
+    merge_usr(tmp_path)
+    assert (tmp_path / "lib").readlink() == Path("usr/lib")
+    assert (tmp_path / "usr/lib/libsystemd.so.0").readlink() == Path("libelogind.so.0")
+    assert (tmp_path / "lib/other").read_text() == "stays"

@@ -29,12 +29,24 @@ def merge_run(root: Path) -> None:
         folder, merged = root / name, root / target
         merged.mkdir(parents=True, exist_ok=True)
         if folder.is_dir() and not folder.is_symlink():
-            shutil.copytree(folder, merged, symlinks=True, dirs_exist_ok=True)
-            shutil.rmtree(folder)
+            move_into(folder, merged)
         if not folder.is_symlink():
             folder.symlink_to(f"../{target}")
     (root / "run").chmod(0o755)
     (root / "run/lock").chmod(0o1777)
+
+
+def move_into(folder: Path, merged: Path) -> None:
+    """Move what a folder holds into another one; what both have is then that of the first.
+
+    Packages that stand in for each other, as libelogind0 does for libsystemd0, have the same names.
+    """
+    for path in folder.rglob("*"):
+        target = merged / path.relative_to(folder)
+        if target.is_symlink() or target.is_file():
+            target.unlink()
+    shutil.copytree(folder, merged, symlinks=True, dirs_exist_ok=True)
+    shutil.rmtree(folder)
 
 
 def measure(root: Path) -> int:
@@ -57,8 +69,7 @@ def merge_usr(root: Path) -> None:
             continue
         merged.mkdir(parents=True, exist_ok=True)
         if folder.is_dir():
-            shutil.copytree(folder, merged, symlinks=True, dirs_exist_ok=True)
-            shutil.rmtree(folder)
+            move_into(folder, merged)
         folder.symlink_to(target)
 
 

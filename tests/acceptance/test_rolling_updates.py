@@ -124,8 +124,8 @@ def test_no_request_fails_during_rolling_updates(admin: Kubectl, cluster: Cluste
     admin("rollout", "status", "deployment/web", "--timeout=100s")
     clients = Clients(find_address(admin))
     with clients.asking():
-        for _ in range(UPDATES):
-            admin("rollout", "restart", "deployment/web")
+        for number in range(UPDATES):
+            admin("set", "env", "deployment/web", f"UPDATE={number}")
             admin("rollout", "status", "deployment/web", f"--timeout={UPDATE_SECONDS:.0f}s")
         # The last pods of the old revision are still ending.
         deadline = time.monotonic() + REQUESTS / 10

@@ -18,10 +18,10 @@ help: ## Show this list
 
 venv: $(VENV)/.ready ## Make .venv with kubewright, the operators, kubectl and the test tools
 
-$(VENV)/.ready: pyproject.toml constraints.txt operators/memcached/pyproject.toml operators/webapp/pyproject.toml operators/postgres/pyproject.toml operators/mysql/pyproject.toml tools/kubectl.py
+$(VENV)/.ready: pyproject.toml constraints.txt operators/memcached/pyproject.toml operators/webapp/pyproject.toml operators/postgres/pyproject.toml operators/mysql/pyproject.toml operators/database_objects/pyproject.toml tools/kubectl.py
 	@$(PYTHON) tools/system_packages.py python3-venv
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]' -e operators/memcached -e operators/webapp -e operators/postgres -e operators/mysql
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]' -e operators/memcached -e operators/webapp -e operators/postgres -e operators/mysql -e operators/database_objects
 	@$(BIN)/python tools/kubectl.py 32 $(VENV)/kubectl-32
 	@$(BIN)/python tools/kubectl.py 34 $(VENV)/kubectl-34
 	@$(BIN)/python tools/kubectl.py 37 $(VENV)/kubectl-37
@@ -43,7 +43,7 @@ lint: venv ## Check style and formatting
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check .
 
 types: venv ## Check types, of tests too
-	@$(BIN)/mypy src operators/memcached/src operators/webapp/src operators/postgres/src operators/mysql/src tests operators/memcached/tests operators/webapp/tests operators/postgres/tests operators/mysql/tests tools demo benchmarks conformance
+	@$(BIN)/mypy src operators/memcached/src operators/webapp/src operators/postgres/src operators/mysql/src operators/database_objects/src tests operators/memcached/tests operators/webapp/tests operators/postgres/tests operators/mysql/tests operators/database_objects/tests tools demo benchmarks conformance
 
 imports: venv ## Check that rooms import one way
 	@$(BIN)/lint-imports

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 import kubewright as kw
-from mysql_operator.backup import TARGET, BackupRecord, read_jobs
+from mysql_operator.backup import TARGET
 from mysql_operator.models import MySQL, MySQLSpec, MySQLStatus, compare_versions
 from mysql_operator.operator import build_children, build_status, check_version, operator
 from mysql_operator.server import build_deployment, build_labels, build_selector
@@ -138,15 +138,3 @@ def test_every_pod_satisfies_the_restricted_level() -> None:
             assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
             assert container["securityContext"]["readOnlyRootFilesystem"] is True
     assert "secretKeyRef" not in str(children)
-
-
-def test_the_newest_jobs_count_and_what_is_gone_is_remembered() -> None:
-    jobs = [
-        build_job("Complete", "2026-01-02T00:00:00Z"),
-        build_job("Failed", "2026-01-03T00:00:00Z", message="disk full"),
-        {"metadata": {"name": "running"}},
-    ]
-    record = read_jobs(jobs, BackupRecord())
-
-    assert record == BackupRecord("2026-01-02T00:00:00Z", "2026-01-03T00:00:00Z", "disk full")
-    assert read_jobs([], record) == record

@@ -10,7 +10,7 @@ import yaml
 
 import kubewright as kw
 from kubewright.api import builtin
-from postgres_operator.backup import BackupRecord, build_job, read_jobs
+from postgres_operator.backup import build_job
 from postgres_operator.instances import build_stateful_set
 from postgres_operator.labels import build_labels, build_selector
 from postgres_operator.models import Database, DatabaseSpec, DatabaseStatus
@@ -101,29 +101,6 @@ def test_no_password_is_in_an_object_of_a_pod() -> None:
 
     assert "secretKeyRef" not in text
     assert "POSTGRES_PASSWORD" not in text
-
-
-def build_job_status(kind: str, at: str, message: str = "") -> kw.Object:
-    condition = {"type": kind, "status": "True", "lastTransitionTime": at, "message": message}
-    status: kw.Object = {"conditions": [condition]}
-    if kind == "Complete":
-        status["completionTime"] = at
-    return {"metadata": {"name": at}, "status": status}
-
-
-def test_the_newest_jobs_count_and_what_is_gone_is_remembered() -> None:
-    jobs = [
-        build_job_status("Complete", "2026-01-02T00:00:00Z"),
-        build_job_status("Complete", "2026-01-01T00:00:00Z"),
-        build_job_status("Failed", "2026-01-03T00:00:00Z", "disk full"),
-        {"metadata": {"name": "running"}, "status": {"active": 1}},
-    ]
-
-    record = read_jobs(jobs, BackupRecord())
-
-    assert record == BackupRecord("2026-01-02T00:00:00Z", "2026-01-03T00:00:00Z", "disk full")
-    assert read_jobs([], record) == record
-    assert read_jobs(jobs[1:2], record) == record
 
 
 def build_live(db: Database, **status: Any) -> kw.Object:

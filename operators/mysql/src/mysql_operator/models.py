@@ -7,22 +7,11 @@ from typing import Any, Literal
 from pydantic import Field
 
 import kubewright as kw
+from database_objects import QUANTITY, grow, keep, refuse_words
 
-QUANTITY = r"^[1-9][0-9]*(Mi|Gi|Ti)$"
 VERSION = r"^[0-9]{1,3}\.[0-9]{1,3}(\.[0-9]{1,3})?$"
 RESERVED_NAMES = ("mysql", "sys", "information_schema", "performance_schema")
 RESERVED_USERS = ("root", "backup", "restore", "mysql.sys", "mysql.session", "mysql.infoschema")
-
-
-def refuse_words(field: str, words: tuple[str, ...]) -> kw.Rule:
-    """Return the rule that a name is none of the server's own."""
-    quoted = ", ".join(f"'{word}'" for word in words)
-    return kw.Rule(f"!(self in [{quoted}])", f"{field}: {', '.join(words)} are the server's own")
-
-
-def keep(field: str) -> kw.Rule:
-    """Return the rule that a field cannot be changed."""
-    return kw.Rule("self == oldSelf", f"{field} cannot be changed: make a new MySQL")
 
 
 def compare_versions(text: str) -> tuple[int, ...]:
@@ -42,7 +31,7 @@ class MySQLSpec(kw.Model):
         pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,63}$",
         description="Name of the database that is made.",
         json_schema_extra=_rules(
-            refuse_words("databaseName", RESERVED_NAMES), keep("databaseName")
+            refuse_words("databaseName", RESERVED_NAMES), keep("databaseName", "MySQL")
         ),
     )
     database_user: str = Field(
@@ -50,25 +39,20 @@ class MySQLSpec(kw.Model):
         pattern=r"^[A-Za-z_][A-Za-z0-9_.-]{0,31}$",
         description="User with all rights on it and no others.",
         json_schema_extra=_rules(
-            refuse_words("databaseUser", RESERVED_USERS), keep("databaseUser")
+            refuse_words("databaseUser", RESERVED_USERS), keep("databaseUser", "MySQL")
         ),
     )
     storage_size: str = Field(
         default="1Gi",
         pattern=QUANTITY,
         description="Size of the volume; it can grow.",
-        json_schema_extra=_rules(
-            kw.Rule(
-                "quantity(self).compareTo(quantity(oldSelf)) >= 0",
-                "storageSize: a volume cannot shrink: restore a backup into a new MySQL",
-            )
-        ),
+        json_schema_extra=_rules(grow("storageSize", "MySQL")),
     )
     storage_class: str = Field(
         default="",
         max_length=253,
         description="Storage class of the volumes; the cluster's default where it is empty.",
-        json_schema_extra=_rules(keep("storageClass")),
+        json_schema_extra=_rules(keep("storageClass", "MySQL")),
     )
     backup_schedule: str = Field(
         default="",

@@ -5,22 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import kubewright as kw
+from database_objects import BackupRecord, build_claim, read_jobs
 from kubewright.api import builtin
 from kubewright.api.errors import NotFound
 from mysql_operator.backup import (
     BACKUP,
-    BackupRecord,
+    RESTORE,
     backup_claim,
-    build_restore,
-    build_schedule,
+    build_cron_job,
     build_upgrade_backup,
     is_backed_up,
-    read_jobs,
 )
 from mysql_operator.credentials import ensure_secret
 from mysql_operator.models import MySQL, MySQLStatus, compare_versions
 from mysql_operator.server import (
-    build_claim,
     build_deployment,
     build_labels,
     build_scripts,
@@ -69,11 +67,12 @@ def build_children(db: MySQL) -> Iterable[kw.Object]:
     version = db.status.version or db.spec.mysql_version
     yield build_scripts(db)
     yield build_service(db)
-    yield build_claim(db, data_claim(db), db.spec.storage_size)
-    yield build_claim(db, backup_claim(db), db.spec.backup_storage_size)
+    spec, labels = db.spec, build_labels(db)
+    yield build_claim(data_claim(db), spec.storage_size, spec.storage_class, labels)
+    yield build_claim(backup_claim(db), spec.backup_storage_size, spec.storage_class, labels)
     yield build_deployment(db, version)
-    yield build_schedule(db, version)
-    yield build_restore(db, version)
+    yield build_cron_job(db, BACKUP, spec.backup_schedule, version)
+    yield build_cron_job(db, RESTORE, "", version)
     if version != db.spec.mysql_version:
         yield build_upgrade_backup(db, version, db.spec.mysql_version)
 

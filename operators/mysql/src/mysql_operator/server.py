@@ -61,22 +61,6 @@ def build_service(db: MySQL) -> kw.Object:
     }
 
 
-def build_claim(db: MySQL, name: str, size: str) -> kw.Object:
-    """Build a claim, which is kept when its MySQL goes."""
-    spec: kw.Object = {
-        "accessModes": ["ReadWriteOnce"],
-        "resources": {"requests": {"storage": size}},
-    }
-    if db.spec.storage_class:
-        spec["storageClassName"] = db.spec.storage_class
-    return {
-        "apiVersion": "v1",
-        "kind": "PersistentVolumeClaim",
-        "metadata": {"name": name, "labels": build_labels(db)},
-        "spec": spec,
-    }
-
-
 def data_claim(db: MySQL) -> str:
     """Return the name of the claim of the data."""
     return f"mysql-data-{db.metadata.name}"

@@ -1,103 +1,48 @@
-"""Backups and their way back: CronJobs, and what their Jobs tell. Pure."""
+"""Backups and their way back: CronJobs. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-import msgspec
-
 import kubewright as kw
-from kubewright.api import find_condition
-from postgres_operator.instances import (
-    build_container_security,
-    build_mounts,
-    build_pod_security,
-    build_scratch,
-    build_volumes,
-    image,
-)
+from database_objects import build_backup_schedule, build_job_template
+from postgres_operator.instances import UID, build_mounts, build_scratch, build_volumes, image
 from postgres_operator.labels import build_labels
 from postgres_operator.models import Database
 
-COMPONENT = "backup"
-HOURS = 3600
+BACKUP, RESTORE = "backup", "restore"
+HOUR = 3600
 
 
-def build_backup_claim(db: Database) -> kw.Object:
-    """Build the claim of the volume that backups are kept on."""
-    spec: kw.Object = {
-        "accessModes": ["ReadWriteOnce"],
-        "resources": {"requests": {"storage": db.spec.backup_storage}},
-    }
-    if db.spec.storage_class:
-        spec["storageClassName"] = db.spec.storage_class
-    return {
-        "apiVersion": "v1",
-        "kind": "PersistentVolumeClaim",
-        "metadata": {"name": f"{db.metadata.name}-backups", "labels": build_labels(db, COMPONENT)},
-        "spec": spec,
-    }
+def backup_claim(db: Database) -> str:
+    """Return the name of the claim that backups are kept on."""
+    return f"{db.metadata.name}-backups"
 
 
-def build_backup_schedule(db: Database) -> kw.Object:
+def build_schedule(db: Database) -> kw.Object:
     """Build the CronJob that makes backups."""
-    return {
-        "apiVersion": "batch/v1",
-        "kind": "CronJob",
-        "metadata": {"name": f"{db.metadata.name}-backup", "labels": build_labels(db, COMPONENT)},
-        "spec": {
-            "schedule": db.spec.backup_schedule,
-            "timeZone": "Etc/UTC",
-            "concurrencyPolicy": "Forbid",
-            # Without it, a schedule that was missed a hundred times is never taken up again.
-            "startingDeadlineSeconds": 600,
-            "successfulJobsHistoryLimit": 3,
-            "failedJobsHistoryLimit": 3,
-            "jobTemplate": build_job(db, COMPONENT, deadline=6 * HOURS, retries=2),
-        },
-    }
+    template = build_job(db, BACKUP, deadline=6 * HOUR, retries=2)
+    name, labels = f"{db.metadata.name}-backup", build_labels(db, BACKUP)
+    return build_backup_schedule(name, labels, db.spec.backup_schedule, template)
 
 
 def build_restore(db: Database) -> kw.Object:
     """Build the CronJob that never runs by itself: `kubectl create job --from` runs it."""
-    return {
-        "apiVersion": "batch/v1",
-        "kind": "CronJob",
-        "metadata": {"name": f"{db.metadata.name}-restore", "labels": build_labels(db, "restore")},
-        "spec": {
-            "schedule": "0 0 1 1 *",
-            "timeZone": "Etc/UTC",
-            "suspend": True,
-            "concurrencyPolicy": "Forbid",
-            "jobTemplate": build_job(db, "restore", deadline=24 * HOURS, retries=0),
-        },
-    }
+    template = build_job(db, RESTORE, deadline=24 * HOUR, retries=0)
+    name, labels = f"{db.metadata.name}-restore", build_labels(db, RESTORE)
+    return build_backup_schedule(name, labels, "", template)
 
 
 def build_job(db: Database, component: str, *, deadline: int, retries: int) -> kw.Object:
     """Build the template of a Job that runs a script of ours."""
-    labels = build_labels(db, component)
     pod = {
-        **build_pod_security(),
-        "restartPolicy": "Never",
         "containers": [build_container(db, component)],
         "volumes": [
             *build_volumes(db),
             *build_scratch("tmp"),
-            {
-                "name": "backups",
-                "persistentVolumeClaim": {"claimName": f"{db.metadata.name}-backups"},
-            },
+            {"name": "backups", "persistentVolumeClaim": {"claimName": backup_claim(db)}},
         ],
     }
-    return {
-        "metadata": {"labels": labels},
-        "spec": {
-            "backoffLimit": retries,
-            "activeDeadlineSeconds": deadline,
-            "template": {"metadata": {"labels": labels}, "spec": pod},
-        },
-    }
+    labels = build_labels(db, component)
+    return build_job_template(labels, pod, user=UID, retries=retries, deadline=deadline)
 
 
 def build_container(db: Database, component: str) -> kw.Object:
@@ -113,7 +58,7 @@ def build_container(db: Database, component: str) -> kw.Object:
             {"name": "BACKUP_RETENTION", "value": str(db.spec.backup_retention)},
         ],
         "resources": {"requests": {"cpu": "50m", "memory": "64Mi"}, "limits": {"memory": "512Mi"}},
-        "securityContext": build_container_security(),
+        "securityContext": {"readOnlyRootFilesystem": True},
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "volumeMounts": [
             *build_mounts(),
@@ -121,29 +66,3 @@ def build_container(db: Database, component: str) -> kw.Object:
             {"name": "backups", "mountPath": "/backups"},
         ],
     }
-
-
-class BackupRecord(msgspec.Struct, frozen=True):
-    """What is known of the backups of a database. Times are as the API writes them."""
-
-    succeeded: str | None = None
-    failed: str | None = None
-    reason: str = ""
-
-
-def read_jobs(jobs: Iterable[kw.Object], before: BackupRecord) -> BackupRecord:
-    """Bring the record up to date from the Jobs that are there; older ones were removed.
-
-    A backup counts by the end of its Job, which ends well only after the backup was checked.
-    """
-    succeeded, failed, reason = before.succeeded, before.failed, before.reason
-    for job in jobs:
-        status = job.get("status") or {}
-        conditions = status.get("conditions") or []
-        if (done := find_condition(conditions, "Complete")) and done["status"] == "True":
-            succeeded = max(succeeded or "", status.get("completionTime") or "") or None
-        if (lost := find_condition(conditions, "Failed")) and lost["status"] == "True":
-            ended = lost["lastTransitionTime"]
-            if ended > (failed or ""):
-                failed, reason = ended, lost.get("message") or ""
-    return BackupRecord(succeeded, failed, reason)

@@ -2,35 +2,27 @@
 
 from __future__ import annotations
 
-import secrets
-from collections.abc import Mapping
-
 import kubewright as kw
-from kubewright.api import build_owner_reference, builtin
+from database_objects import ensure_object, generate_password
+from kubewright.api import builtin
 from postgres_operator.labels import build_labels, primary_name
 from postgres_operator.models import Database
 from postgres_operator.services import PORT
 
-# Letters and digits alone: what users paste into URLs and shells needs no escapes.
-LENGTH = 24
-ALPHABET = "ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz23456789"
-
-
-def generate_password() -> str:
-    """Return a password of 24 letters and digits: 138 bits."""
-    return "".join(secrets.choice(ALPHABET) for _ in range(LENGTH))
-
 
 async def ensure_credentials(db: Database, ctx: kw.Context) -> None:
     """Make what the pods read at their start and nobody may change behind their back."""
-    name = db.metadata.name
+    name, metadata = db.metadata.name, {"labels": build_labels(db)}
     words = ("postgres", "replication", "backup")
     passwords = {f"{word}-password": generate_password() for word in words}
-    await _ensure(db, ctx, builtin.SECRET, f"{name}-credentials", {"stringData": passwords})
     access = build_access(db, generate_password())
-    await _ensure(db, ctx, builtin.SECRET, f"{name}-app", {"stringData": access})
     topology = {"primary": primary_name(db), "initialized": "false"}
-    await _ensure(db, ctx, builtin.CONFIG_MAP, f"{name}-topology", {"data": topology})
+    for kind, suffix, content in (
+        (builtin.SECRET, "credentials", {"stringData": passwords}),
+        (builtin.SECRET, "app", {"stringData": access}),
+        (builtin.CONFIG_MAP, "topology", {"data": topology}),
+    ):
+        await ensure_object(db, ctx, kind, f"{name}-{suffix}", {"metadata": metadata, **content})
 
 
 def build_access(db: Database, password: str) -> dict[str, str]:
@@ -45,23 +37,6 @@ def build_access(db: Database, password: str) -> dict[str, str]:
         "port": str(PORT),
         "uri": f"postgresql://{user}:{password}@{host}:{PORT}/{database}",
     }
-
-
-async def _ensure(
-    db: Database, ctx: kw.Context, kind: kw.Resource, name: str, content: Mapping[str, object]
-) -> None:
-    key = kw.NamespacedName(db.metadata.namespace, name)
-    if ctx.get(kind, key) is not None:
-        return
-    metadata = {
-        "name": name,
-        "namespace": key.namespace,
-        "labels": build_labels(db),
-        "ownerReferences": [build_owner_reference(db.to_object())],
-    }
-    await ctx.create(
-        {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata, **content}
-    )
 
 
 async def note_initialized(db: Database, ctx: kw.Context) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import kubewright as kw
+from database_objects import build_claim
 from postgres_operator.labels import build_labels, build_selector
 from postgres_operator.models import TIERS, Database
 from postgres_operator.services import PORT
@@ -37,55 +38,29 @@ def build_stateful_set(db: Database) -> kw.Object:
                 "whenScaled": "Delete",
             },
             "template": {"metadata": {"labels": build_labels(db)}, "spec": build_pod_spec(db)},
-            "volumeClaimTemplates": [build_claim(db)],
+            "volumeClaimTemplates": [build_volume_claim(db)],
         },
     }
 
 
-def build_claim(db: Database) -> kw.Object:
-    """Build the claim of each instance's volume."""
-    spec: kw.Object = {
-        "accessModes": ["ReadWriteOnce"],
-        "resources": {"requests": {"storage": db.spec.storage}},
-    }
-    if db.spec.storage_class:
-        spec["storageClassName"] = db.spec.storage_class
-    return {"metadata": {"name": VOLUME, "labels": build_selector(db)}, "spec": spec}
+def build_volume_claim(db: Database) -> kw.Object:
+    """Build the template of the claim of each instance's volume."""
+    claim = build_claim(VOLUME, db.spec.storage, db.spec.storage_class, build_selector(db))
+    return {"metadata": claim["metadata"], "spec": claim["spec"]}
 
 
 def build_pod_spec(db: Database) -> kw.Object:
     """Build the pod, which fits the restricted Pod Security Standard."""
-    return {
-        **build_pod_security(),
+    group = {"runAsGroup": UID, "fsGroup": UID, "fsGroupChangePolicy": "OnRootMismatch"}
+    pod = {
+        "automountServiceAccountToken": False,
         "terminationGracePeriodSeconds": 120,
+        "securityContext": group,
         "containers": [build_container(db)],
         "volumes": [*build_volumes(db), *build_scratch("run", "tmp")],
         "affinity": {"podAntiAffinity": build_spread(db)},
     }
-
-
-def build_pod_security() -> kw.Object:
-    """Build what every pod of the database says of its rights."""
-    return {
-        "automountServiceAccountToken": False,
-        "securityContext": {
-            "runAsNonRoot": True,
-            "runAsUser": UID,
-            "runAsGroup": UID,
-            "fsGroup": UID,
-            "fsGroupChangePolicy": "OnRootMismatch",
-            "seccompProfile": {"type": "RuntimeDefault"},
-        },
-    }
-
-
-def build_container_security() -> kw.Object:
-    """Build what every container says of its rights."""
-    return {
-        "allowPrivilegeEscalation": False,
-        "readOnlyRootFilesystem": True,
-        "capabilities": {"drop": ["ALL"]},
-    }
+    return kw.restrict_pod(pod, user=UID)
 
 
 def build_spread(db: Database) -> kw.Object:
@@ -125,7 +100,7 @@ def build_container(db: Database) -> kw.Object:
         },
         # Memory is kept for it; idle processor time is for others until it is needed.
         "resources": {"requests": {**limits, "cpu": tier.cpu_request}, "limits": limits},
-        "securityContext": build_container_security(),
+        "securityContext": {"readOnlyRootFilesystem": True},
         "volumeMounts": [
             {"name": VOLUME, "mountPath": MOUNT},
             {"name": "run", "mountPath": "/run/postgresql"},

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import kubewright as kw
 from postgres_operator.models import Database
 
+APPS = {"database": "postgres"}
 ROLE = "databases.example.com/role"
 PRIMARY, REPLICA = "primary", "replica"
 
 
 def build_selector(db: Database) -> dict[str, str]:
     """Return the labels that tell this database's instances from all other pods; they stay."""
-    return {"app.kubernetes.io/name": "postgres", "app.kubernetes.io/instance": db.metadata.name}
+    return kw.build_instance_labels("postgres", db.metadata.name)
 
 
 def build_labels(db: Database, component: str = "database") -> dict[str, str]:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 from pydantic import BaseModel, Field
 
 import kubewright as kw
+from database_objects import QUANTITY, grow, keep, refuse_words
 
 Size = Literal["small", "medium", "large"]
-QUANTITY = r"^[1-9][0-9]*(Mi|Gi|Ti)$"
 NAME = r"^[a-z_][a-z0-9_]{0,62}$"
 RESERVED = ("postgres", "replication", "backup", "template0", "template1")
 
@@ -30,21 +30,6 @@ TIERS: dict[Size, Tier] = {
     "medium": Tier(2, "1", "250m", "1Gi", "256MB"),
     "large": Tier(3, "2", "500m", "2Gi", "512MB"),
 }
-
-
-def is_kept(field: str) -> Any:
-    """Return the rule that a field cannot be changed."""
-    rule = kw.Rule("self == oldSelf", f"{field} cannot be changed: make a new Database")
-    return kw.build_rules(rule)
-
-
-def is_not_reserved(field: str) -> kw.Rule:
-    """Return the rule that a name is none of the server's own."""
-    words = ", ".join(f"'{word}'" for word in RESERVED)
-    return kw.Rule(
-        f"!(self in [{words}]) && !self.startsWith('pg_')",
-        f"{field}: {', '.join(RESERVED)} and names that begin with pg_ are the server's own",
-    )
 
 
 class DatabaseSpec(BaseModel):
@@ -73,26 +58,20 @@ class DatabaseSpec(BaseModel):
         default="1Gi",
         pattern=QUANTITY,
         description="Size of the volume of each instance; it can grow.",
-        json_schema_extra=kw.build_rules(
-            kw.Rule(
-                "quantity(self).compareTo(quantity(oldSelf)) >= 0",
-                "storage: a volume cannot shrink: make a new Database and restore a backup into it",
-            )
-        ),
+        json_schema_extra=kw.build_rules(grow("storage", "Database")),
     )
     storage_class: str = Field(
         default="",
         max_length=253,
         description="Storage class of the volumes; the cluster's default where it is empty.",
-        json_schema_extra=is_kept("storage_class"),
+        json_schema_extra=kw.build_rules(keep("storage_class", "Database")),
     )
     database: str = Field(
         default="app",
         pattern=NAME,
         description="Name of the database that is made.",
         json_schema_extra=kw.build_rules(
-            is_not_reserved("database"),
-            kw.Rule("self == oldSelf", "database cannot be changed: make a new Database"),
+            refuse_words("database", RESERVED, prefix="pg_"), keep("database", "Database")
         ),
     )
     owner: str = Field(
@@ -100,8 +79,7 @@ class DatabaseSpec(BaseModel):
         pattern=NAME,
         description="Role that owns it, whose password is in the Secret NAME-app.",
         json_schema_extra=kw.build_rules(
-            is_not_reserved("owner"),
-            kw.Rule("self == oldSelf", "owner cannot be changed: make a new Database"),
+            refuse_words("owner", RESERVED, prefix="pg_"), keep("owner", "Database")
         ),
     )
     deletion_policy: Literal["Retain", "Delete"] = Field(

@@ -5,14 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import kubewright as kw
+from database_objects import BackupRecord, build_claim, read_jobs
 from kubewright.api import builtin, is_condition_true
-from postgres_operator.backup import (
-    BackupRecord,
-    build_backup_claim,
-    build_backup_schedule,
-    build_restore,
-    read_jobs,
-)
+from postgres_operator.backup import BACKUP, backup_claim, build_restore, build_schedule
 from postgres_operator.credentials import ensure_credentials, note_initialized
 from postgres_operator.instances import build_stateful_set, image
 from postgres_operator.labels import (
@@ -36,10 +31,9 @@ from postgres_operator.volumes import grow_volumes, replace_template
 operator = kw.Operator("postgres-operator")
 
 # Pods, claims and Jobs belong to other objects: their labels lead back to the database.
-_by_instance = kw.map_to_label("app.kubernetes.io/instance")
-_pods = kw.Watch(builtin.POD, _by_instance)
-_claims = kw.Watch(builtin.PERSISTENT_VOLUME_CLAIM, _by_instance)
-_jobs = kw.Watch(builtin.JOB, _by_instance)
+_pods = kw.Watch(builtin.POD, kw.map_to_instance)
+_claims = kw.Watch(builtin.PERSISTENT_VOLUME_CLAIM, kw.map_to_instance)
+_jobs = kw.Watch(builtin.JOB, kw.map_to_instance)
 
 OWNED: list[kw.Resource | kw.ChildKind] = [
     builtin.CONFIG_MAP,
@@ -71,8 +65,9 @@ def build_children(db: Database) -> Iterable[kw.Object]:
         yield build_read_only_service(db)
         yield build_disruption_budget(db)
     if db.spec.backup_enabled:
-        yield build_backup_claim(db)
-        yield build_backup_schedule(db)
+        spec, labels = db.spec, build_labels(db, BACKUP)
+        yield build_claim(backup_claim(db), spec.backup_storage, spec.storage_class, labels)
+        yield build_schedule(db)
         yield build_restore(db)
 
 
@@ -99,7 +94,7 @@ def build_status(db: Database, children: kw.Children) -> DatabaseStatus:
     wanted, ready = TIERS[db.spec.size].instances, counts.get("readyReplicas") or 0
     is_current = is_rolled_out(stateful_set)
     host = f"{db.metadata.namespace}.svc.cluster.local"
-    record = read_jobs(children.find(builtin.JOB, build_labels(db, "backup")), read_record(db))
+    record = read_jobs(children.find(builtin.JOB, build_labels(db, BACKUP)), read_record(db))
     return DatabaseStatus(
         ready=is_current and ready == wanted,
         phase=find_phase(db, is_current=is_current, is_whole=ready == wanted),

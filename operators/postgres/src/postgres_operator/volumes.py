@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import kubewright as kw
+from database_objects import is_smaller
 from kubewright.api import builtin
 from postgres_operator.instances import VOLUME
 from postgres_operator.labels import build_selector
@@ -34,9 +35,3 @@ async def grow_volumes(db: Database, ctx: kw.Context) -> None:
             wanted = {"spec": {"resources": {"requests": {"storage": db.spec.storage}}}}
             key = kw.NamespacedName(namespace, name)
             await ctx.patch(builtin.PERSISTENT_VOLUME_CLAIM, key, wanted)
-
-
-def is_smaller(claim: kw.Object, size: str) -> bool:
-    """Tell whether a claim asks for less than a size."""
-    asked = claim["spec"]["resources"]["requests"]["storage"]
-    return kw.Quantity(asked) < kw.Quantity(size)

@@ -81,6 +81,7 @@ bench: venv ## Measure servers, operators and the cache beside their peers and p
 	@KUBEWRIGHT_SHARED=$(SHARED) $(BIN)/python benchmarks/first_light.py
 	@$(BIN)/python benchmarks/cache.py
 	@KUBEWRIGHT_SHARED=$(SHARED) $(BIN)/python benchmarks/server.py
+	@KUBEWRIGHT_SHARED=$(SHARED) $(BIN)/python -m benchmarks.pods
 	@KUBEWRIGHT_SHARED=$(SHARED) $(BIN)/python benchmarks/peers.py $(BENCH)
 
 generate: venv ## Write the generated files: the CRDs of the operators

@@ -17,7 +17,9 @@ from pathlib import Path
 
 import pytest
 
+from kubewright.local.storage.local_volume import build_storage_class
 from tests.acceptance.clusters import CLUSTERS, Cluster
+from tests.acceptance.kept_cluster import KeptCluster
 from tests.acceptance.kubectl import Kubectl
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -114,3 +116,21 @@ def start_operator(
         stdout=output,
         stderr=output,
     )
+
+
+@pytest.fixture
+def kept(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[KeptCluster]:
+    """A cluster that keeps its objects, for a test that starts it; ended after it."""
+    if request.config.getoption("--cluster") != "local":
+        pytest.skip("about `kubewright local up`")
+    cluster = KeptCluster(tmp_path)
+    yield cluster
+    cluster.down()
+
+
+@pytest.fixture(scope="session")
+def storage(cluster: Cluster) -> None:
+    """A class of volumes: `local up` makes it, who joins a node to another cluster adds it."""
+    admin = Kubectl(Path(sys.prefix) / "kubectl-34" / "kubectl", cluster, "default")
+    if not admin("get", "storageclass", "standard", "--ignore-not-found"):
+        admin.apply(build_storage_class(default=True))

@@ -21,12 +21,12 @@ CRD = ROOT / "operators/postgres/config/crd.yaml"
 
 
 @pytest.fixture(autouse=True)
-def database_operator(cluster: Cluster, admin: Kubectl, tmp_path: Path) -> Iterator[None]:
+def database_operator(
+    cluster: Cluster, admin: Kubectl, storage: None, tmp_path: Path
+) -> Iterator[None]:
     """The operator, run as its user would, on a cluster that runs processes and has volumes."""
     if cluster.simulated:
         pytest.skip("needs processes in pods")
-    if "(default)" not in admin("get", "storageclass"):
-        pytest.skip("nothing makes volumes on this cluster")
     admin("apply", "-f", str(CRD))
     admin("wait", "--for=condition=Established", "crd/databases.example.com")
     with running_operator(cluster, "postgres_operator", tmp_path / "operator.log"):

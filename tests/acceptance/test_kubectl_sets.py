@@ -3,29 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 import yaml
 
-from kubewright.local.storage.local_volume import build_storage_class
-from tests.acceptance.clusters import BIN, Cluster
+from tests.acceptance.kept_cluster import KeptCluster
 from tests.acceptance.kubectl import Kubectl, eventually
 from tests.acceptance.manifests import build_daemon_set, build_stateful_set
 
 pytestmark = pytest.mark.processes
-
-
-@pytest.fixture(scope="session")
-def storage(cluster: Cluster) -> None:
-    """A class of volumes: `local up` makes it, who joins a node to another cluster adds it."""
-    admin = Kubectl(Path(sys.prefix) / "kubectl-34" / "kubectl", cluster, "default")
-    if not admin("get", "storageclass", "standard", "--ignore-not-found"):
-        admin.apply(build_storage_class(default=True))
 
 
 def roll_out(kubectl: Kubectl, name: str) -> str:
@@ -103,42 +89,6 @@ def test_a_daemon_set_is_restarted_and_rolled_back(kubectl: Kubectl) -> None:
     assert "rolled back" in kubectl("rollout", "undo", "daemonset/agent")
     roll_out(kubectl, "daemonset/agent")
     assert revisions(kubectl, "daemonset/agent") == ["2", "3"]
-
-
-class KeptCluster:
-    """A cluster that keeps its objects and volumes in a folder, started and stopped at will."""
-
-    def __init__(self, folder: Path) -> None:
-        self._environment = {**os.environ, "XDG_STATE_HOME": str(folder / "state")}
-        self._folder = folder
-
-    def up(self) -> Kubectl:
-        """Start it, and return kubectl for it."""
-        record = json.loads(self._run("up", "-o", "json", "--data-dir", str(self._folder / "data")))
-        kubeconfig = Path(record["kubeconfig"])
-        cluster = Cluster(kubeconfig, record["runtime"] == "simulated", False, self._folder)
-        return Kubectl(Path(sys.prefix) / "kubectl-34" / "kubectl", cluster, "default")
-
-    def down(self) -> None:
-        """Stop it."""
-        self._run("down")
-
-    def _run(self, *arguments: str) -> str:
-        command = [str(BIN / "kubewright"), "local", *arguments, "--name", "kept"]
-        done = subprocess.run(
-            command, env=self._environment, capture_output=True, text=True, check=False
-        )
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
-
-@pytest.fixture
-def kept(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[KeptCluster]:
-    if request.config.getoption("--cluster") != "local":
-        pytest.skip("about `kubewright local up`")
-    cluster = KeptCluster(tmp_path)
-    yield cluster
-    cluster.down()
 
 
 def test_volumes_outlive_a_cluster_that_keeps_its_objects(kept: KeptCluster) -> None:

@@ -21,15 +21,13 @@ CRD = ROOT / "operators/mysql/config/crd.yaml"
 
 @pytest.fixture(autouse=True)
 def mysql_operator(
-    request: pytest.FixtureRequest, cluster: Cluster, admin: Kubectl, tmp_path: Path
+    request: pytest.FixtureRequest, cluster: Cluster, admin: Kubectl, storage: None, tmp_path: Path
 ) -> Iterator[None]:
     """The operator, run as its user would, on a cluster that runs processes and has volumes."""
     if cluster.simulated:
         pytest.skip("needs processes in pods")
     if request.config.getoption("--cluster") == "whole":
         pytest.skip("no image of mysql is built for this cluster")
-    if "(default)" not in admin("get", "storageclass"):
-        pytest.skip("nothing makes volumes on this cluster")
     admin("apply", "-f", str(CRD))
     admin("wait", "--for=condition=Established", "crd/mysqls.operators.example.com")
     with running_operator(cluster, "mysql_operator", tmp_path / "operator.log"):

@@ -6,46 +6,17 @@ from copy import deepcopy
 from datetime import UTC, datetime, tzinfo
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-import msgspec
-
 from kubewright.api import builtin
 from kubewright.api.metadata import build_owner_reference
-from kubewright.api.resource import NamespacedName, Object
+from kubewright.api.resource import Object
 from kubewright.api.time import parse_time
+from kubewright.local.controllers.workload import Workload
 
 SCHEDULED_TIMESTAMP = "batch.kubernetes.io/cronjob-scheduled-timestamp"
 
 
-class CronJob(msgspec.Struct, frozen=True):
+class CronJob(Workload, frozen=True):
     """Typed reads of a decoded CronJob."""
-
-    obj: Object
-
-    @property
-    def key(self) -> NamespacedName:
-        """Namespace and name."""
-        return NamespacedName.of(self.obj)
-
-    @property
-    def uid(self) -> str:
-        """The UID that its Jobs refer to."""
-        return str(self.obj["metadata"]["uid"])
-
-    @property
-    def is_deleting(self) -> bool:
-        """Tell whether the CronJob was asked to end."""
-        return self.obj["metadata"].get("deletionTimestamp") is not None
-
-    @property
-    def spec(self) -> Object:
-        """The decoded spec."""
-        spec: Object = self.obj["spec"]
-        return spec
-
-    @property
-    def status(self) -> Object:
-        """The status as it is stored."""
-        return self.obj.get("status") or {}
 
     @property
     def schedule(self) -> str:

@@ -2,46 +2,22 @@
 
 from __future__ import annotations
 
-import msgspec
-
 from kubewright.api.resource import Object
 from kubewright.local.controllers.deployment.deployment import resolve
+from kubewright.local.controllers.workload import Workload
 
 HASH_LABEL = "controller-revision-hash"
 GENERATION_LABEL = "pod-template-generation"
 _GENERATION = "deprecated.daemonset.template.generation"
 
 
-class DaemonSet(msgspec.Struct, frozen=True):
+class DaemonSet(Workload, frozen=True):
     """Typed reads of a decoded DaemonSet; the defaults are the API's."""
-
-    obj: Object
-
-    @property
-    def name(self) -> str:
-        """The name."""
-        return str(self.obj["metadata"]["name"])
-
-    @property
-    def uid(self) -> str:
-        """The UID."""
-        return str(self.obj["metadata"]["uid"])
-
-    @property
-    def spec(self) -> Object:
-        """The decoded spec."""
-        spec: Object = self.obj["spec"]
-        return spec
 
     @property
     def pod_spec(self) -> Object:
         """The spec of the template."""
         return self.spec["template"].get("spec") or {}
-
-    @property
-    def status(self) -> Object:
-        """The status as it was last written."""
-        return self.obj.get("status") or {}
 
     @property
     def min_ready_seconds(self) -> int:

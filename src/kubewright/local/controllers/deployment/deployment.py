@@ -4,31 +4,17 @@ from __future__ import annotations
 
 from functools import cached_property
 
-import msgspec
-
 from kubewright.api.conditions import find_condition
 from kubewright.api.resource import Object
 from kubewright.local.controllers.deployment.replica_set import REVISION
+from kubewright.local.controllers.workload import Workload
 
 # The API's way of saying "no deadline": the largest int32.
 _NO_DEADLINE = 2**31 - 1
 
 
-class Deployment(msgspec.Struct, frozen=True, dict=True):
+class Deployment(Workload, frozen=True):
     """Typed reads of a decoded Deployment; the defaults are the API's."""
-
-    obj: Object
-
-    @property
-    def name(self) -> str:
-        """The object's name."""
-        return str(self.obj["metadata"]["name"])
-
-    @property
-    def spec(self) -> Object:
-        """The decoded spec."""
-        spec: Object = self.obj["spec"]
-        return spec
 
     @property
     def generation(self) -> int:
@@ -102,11 +88,6 @@ class Deployment(msgspec.Struct, frozen=True, dict=True):
         """How many old ReplicaSets are kept; None for all."""
         limit = self.spec.get("revisionHistoryLimit")
         return None if limit is None or limit >= _NO_DEADLINE else int(limit)
-
-    @property
-    def status(self) -> Object:
-        """The status as it was last written."""
-        return self.obj.get("status") or {}
 
     def count(self, name: str) -> int:
         """Return a count of the status as it was last written."""

@@ -6,12 +6,11 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from functools import cached_property
 
-import msgspec
-
 from kubewright.api.conditions import find_condition
-from kubewright.api.resource import NamespacedName, Object
+from kubewright.api.resource import Object
 from kubewright.api.time import parse_time
 from kubewright.local.controllers.job.indexes import Indexes
+from kubewright.local.controllers.workload import Workload
 
 COMPLETE = "Complete"
 FAILED = "Failed"
@@ -23,36 +22,8 @@ _OURSELVES = "kubernetes.io/job-controller"
 _MODES = ("NonIndexed", "Indexed")
 
 
-class Job(msgspec.Struct, frozen=True, dict=True):
+class Job(Workload, frozen=True):
     """Typed reads of a decoded Job."""
-
-    obj: Object
-
-    @property
-    def key(self) -> NamespacedName:
-        """Namespace and name."""
-        return NamespacedName.of(self.obj)
-
-    @property
-    def uid(self) -> str:
-        """The UID that pods refer to."""
-        return str(self.obj["metadata"]["uid"])
-
-    @property
-    def is_deleting(self) -> bool:
-        """Tell whether the Job was asked to end."""
-        return self.obj["metadata"].get("deletionTimestamp") is not None
-
-    @property
-    def spec(self) -> Object:
-        """The decoded spec."""
-        spec: Object = self.obj["spec"]
-        return spec
-
-    @property
-    def status(self) -> Object:
-        """The status as it is stored."""
-        return self.obj.get("status") or {}
 
     @property
     def has_known_mode(self) -> bool:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 
-import msgspec
-
 from kubewright.api.resource import Object
 from kubewright.local.controllers.deployment.deployment import resolve
+from kubewright.local.controllers.workload import Workload
 
 POD_NAME = "statefulset.kubernetes.io/pod-name"
 POD_INDEX = "apps.kubernetes.io/pod-index"
@@ -17,36 +16,8 @@ _POD = re.compile(r"(.*)-([0-9]{1,10})")
 _LARGEST_ORDINAL = 2**31 - 1
 
 
-class StatefulSet(msgspec.Struct, frozen=True):
+class StatefulSet(Workload, frozen=True):
     """Typed reads of a decoded StatefulSet; the defaults are the API's."""
-
-    obj: Object
-
-    @property
-    def name(self) -> str:
-        """The name, which its pods' names begin with."""
-        return str(self.obj["metadata"]["name"])
-
-    @property
-    def uid(self) -> str:
-        """The UID."""
-        return str(self.obj["metadata"]["uid"])
-
-    @property
-    def spec(self) -> Object:
-        """The decoded spec."""
-        spec: Object = self.obj["spec"]
-        return spec
-
-    @property
-    def status(self) -> Object:
-        """The status as it was last written."""
-        return self.obj.get("status") or {}
-
-    @property
-    def is_deleting(self) -> bool:
-        """Tell whether the StatefulSet was asked to end."""
-        return self.obj["metadata"].get("deletionTimestamp") is not None
 
     @property
     def replicas(self) -> int:

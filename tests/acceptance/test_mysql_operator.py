@@ -13,6 +13,7 @@ import pytest
 from tests.acceptance.clusters import Cluster
 from tests.acceptance.conftest import ROOT, running_operator
 from tests.acceptance.kubectl import Kubectl, eventually
+from tests.acceptance.user_objects import find_user_object
 
 pytestmark = [pytest.mark.processes, pytest.mark.timeout(400)]
 
@@ -165,3 +166,110 @@ def test_no_password_is_in_a_command_a_log_or_an_environment(admin: Kubectl) -> 
     seen += admin("logs", "deploy/mysql-quiet") + admin("logs", "job/once")
     seen += admin("get", "deployment,cronjob,job,pod,configmap", "-o", "yaml")
     assert not [password for password in passwords if password in seen]
+
+
+def build_cluster(name: str, **spec: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "mysql.example.com/v1",
+        "kind": "MySQLCluster",
+        "metadata": {"name": name},
+        "spec": {"version": "8.4", **spec},
+    }
+
+
+def wait_members(kubectl: Kubectl, name: str, count: int) -> None:
+    """Wait until as many members serve as were asked for last."""
+
+    def is_there() -> bool:
+        found = kubectl.get("mysqlcluster", name)
+        status = found.get("status") or {}
+        seen = status.get("observedGeneration") == found["metadata"]["generation"]
+        return seen and (status["phase"], status["replicas"]) == ("Running", f"{count}/{count}")
+
+    eventually(is_there, f"{count} members of {name}", seconds=240)
+
+
+def ask_member(kubectl: Kubectl, name: str, member: int, sql: str, host: str = "127.0.0.1") -> str:
+    """Run SQL as the cluster's user in the pod of a member."""
+    data = kubectl.get("secret", f"{name}-credentials")["data"]
+    password = base64.b64decode(data["password"]).decode()
+    script = f"read -r MYSQL_PWD; export MYSQL_PWD; exec mysql -h {host} -u app -NB app"
+    result = subprocess.run(
+        kubectl.command("exec", "-i", f"{name}-{member}", "--", "bash", "-c", script),
+        input=f"{password}\n{sql}",
+        capture_output=True,
+        text=True,
+        timeout=90,
+        check=False,
+        env=kubectl.environment(),
+    )
+    return (result.stdout + result.stderr).strip()
+
+
+def test_the_members_of_a_cluster_really_replicate(admin: Kubectl) -> None:
+    admin.apply(build_cluster("big", replicas=3))
+    wait_members(admin, "big", 3)
+    status = admin.get("mysqlcluster", "big")["status"]
+    assert (status["storageProvisioned"], status["replication"]) == (True, "asynchronous")
+
+    ask_member(admin, "big", 1, "CREATE TABLE t (i INT PRIMARY KEY)", host="big")
+    ask_member(admin, "big", 1, "INSERT INTO t VALUES (1), (2), (3)", host="big")
+    for member in (1, 2):
+        eventually(
+            lambda member=member: (  # type: ignore[misc]  # the loop's value, not the last one
+                ask_member(admin, "big", member, "SELECT COUNT(*), @@super_read_only FROM t")
+                == "3\t1"
+            ),
+            f"the rows in member {member}",
+        )
+    refused = ask_member(admin, "big", 0, "INSERT INTO t VALUES (9)", host="big-ro")
+    assert "--read-only option" in refused
+
+    admin("delete", "pod", "big-0", "big-1", "--grace-period=0", "--force")
+    eventually(
+        lambda: ask_member(admin, "big", 2, "SELECT COUNT(*) FROM t", host="big") == "3",
+        "the primary with its data",
+        seconds=120,
+    )
+
+
+def test_a_cluster_scales_both_ways_and_is_restored(admin: Kubectl) -> None:
+    admin.apply(build_cluster("sized"))
+    wait_members(admin, "sized", 1)
+    ask_member(admin, "sized", 0, "CREATE TABLE t AS SELECT 7 AS i")
+    for count in (3, 1, 2):
+        admin("scale", "mysqlcluster/sized", f"--replicas={count}")
+        wait_members(admin, "sized", count)
+        assert ask_member(admin, "sized", count - 1, "SELECT i FROM t") == "7"
+
+    run_job(admin, "sized-backup", "once")
+    ask_member(admin, "sized", 0, "DELETE FROM t")
+    run_job(admin, "sized-restore", "back")
+    assert ask_member(admin, "sized", 0, "SELECT i FROM t") == "7"
+
+
+def test_a_finalizer_of_the_users_is_honoured(admin: Kubectl) -> None:
+    cluster = build_cluster("held")
+    cluster["metadata"]["finalizers"] = ["mysql.example.com/finalizer"]
+    admin.apply(cluster)
+    wait_members(admin, "held", 1)
+
+    admin("delete", "mysqlcluster", "held", "--wait=false")
+    eventually(
+        lambda: "deletionTimestamp" in admin.get("mysqlcluster", "held")["metadata"], "the request"
+    )
+    assert ask_member(admin, "held", 0, "SELECT 1") == "1"
+    admin("patch", "mysqlcluster", "held", "--type=merge", "-p", '{"metadata":{"finalizers":null}}')
+    admin("wait", "--for=delete", "pod/held-0", "--timeout=90s")
+    assert "Bound" in admin("get", "pvc", "data-held-0")
+
+
+@pytest.mark.parametrize(
+    "file", ["prod-cluster.yaml", "storage-parameters.yaml", "cloud-config.yaml"]
+)
+def test_the_files_of_users_apply_as_they_are(admin: Kubectl, file: str) -> None:
+    path = find_user_object(f"mysqlcluster/{file}")
+
+    applied = admin("apply", "--dry-run=server", "-f", str(path))
+
+    assert "created (server dry run)" in applied

@@ -16,12 +16,13 @@ from kubewright.client.client import Client
 from kubewright.client.requests import PatchType
 from kubewright.runtime.attempt import Outcome
 from kubewright.runtime.child_kind import ChildKind
+from kubewright.runtime.children import Children
 from kubewright.runtime.context import Context
 from kubewright.runtime.operator import Operator
 from kubewright.runtime.result import Result
 from tests.runtime.attempts import Attempts
 from tests.runtime.conftest import Running, config_map_names, eventually
-from tests.runtime.pools import Pool, build_operator, build_pool
+from tests.runtime.pools import Pool, PoolStatus, build_operator, build_pool
 from tests.runtime.recording import GappyTransport, RecordingTransport
 
 pytestmark = pytest.mark.usefixtures("pools_are_served")
@@ -456,3 +457,35 @@ async def was_refused(attempts: Attempts) -> bool:
 def is_stalled(pool: Object) -> bool:
     condition = find_condition(pool["status"]["conditions"], "Stalled")
     return condition is not None and condition["status"] == "True"
+
+
+async def test_a_status_function_finds_objects_that_belong_to_the_whole_cluster(
+    client: Client, namespace: str, running: Running
+) -> None:
+    operator = build_operator()
+
+    def find_classes(pool: Pool, children: Children) -> PoolStatus:
+        found = children.find(builtin.STORAGE_CLASS, {})
+        return PoolStatus(members=[each["metadata"]["name"] for each in found])
+
+    managed = next(iter(operator.kinds))
+    managed.status = find_classes
+    managed.reads.append(builtin.STORAGE_CLASS)
+    name = f"fast-{namespace}"
+    await client.create(
+        {
+            "apiVersion": "storage.k8s.io/v1",
+            "kind": "StorageClass",
+            "metadata": {"name": name},
+            "provisioner": "example.com/disk",
+        }
+    )
+    await client.create(build_pool(namespace))
+
+    async def is_found() -> bool:
+        pool = await get_pool(client, namespace)
+        return name in (pool.get("status") or {}).get("members", [])
+
+    async with running(operator):
+        await eventually(is_found)
+    await client.delete(builtin.STORAGE_CLASS, name)

@@ -52,7 +52,8 @@ class Children:
     def find(self, resource: Resource, labels: Mapping[str, str]) -> list[Object]:
         """Return the objects of another kind with these labels, in the owner's namespace, by name.
 
-        A Deployment's pods are found so: they are not the custom resource's own children.
+        Of a kind that belongs to the whole cluster all are searched. A Deployment's pods are found
+        so: they are not the custom resource's own children.
         """
         self._searched = True
         found = self._find(resource, labels)

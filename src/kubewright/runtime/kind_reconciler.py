@@ -393,7 +393,8 @@ class KindReconciler(Generic[T]):
         namespace = owner["metadata"].get("namespace")
 
         def find(resource: Resource, labels: Mapping[str, str]) -> list[Object]:
-            return ctx.list(resource, namespace=namespace, labels=labels)
+            where = namespace if resource.namespaced else None
+            return ctx.list(resource, namespace=where, labels=labels)
 
         return Children(present, find)
 

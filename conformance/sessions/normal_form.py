@@ -32,7 +32,8 @@ _RULES = [
     (r"(resourceVersion\"?[:=] ?\"?)\d+", r"\1<version>"),
     (r"(Resource Version:\s+)\d+", r"\1<version>"),
     (r"\b10\.96\.(?!0\.1\b)\d+\.\d+", "<cluster-ip>"),
-    (r"\b10\.24[45]\.\d+\.\d+", "<pod-ip>"),
+    # Networks of pods: of processes 10.244.0.0/16, of simulated nodes 10.128.0.0/9.
+    (r"\b10\.(12[89]|1[3-9]\d|2\d\d)\.\d+\.\d+", "<pod-ip>"),
     (r"(?i)(nodePort\"?: ?)3[0-2]\d{3}\b", r"\1<node-port>"),
     (r"(?<=[: ])3[0-2]\d{3}(?=/(?:TCP|UDP))", "<node-port>"),
     (r"https://127\.0\.0\.1:\d+", "<server>"),

@@ -20,7 +20,7 @@ import pytest
 from kubewright.local.storage.local_volume import build_storage_class
 from tests.acceptance.clusters import CLUSTERS, Cluster
 from tests.acceptance.kept_cluster import KeptCluster
-from tests.acceptance.kubectl import Kubectl
+from tests.acceptance.kubectl import Kubectl, eventually
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -94,6 +94,11 @@ def running_operator(cluster: Cluster, module: str, log: Path) -> Iterator[None]
     with log.open("wb") as output:
         process = start_operator(cluster, output.fileno(), module)
         try:
+            # A signal before that would find no handler.
+            eventually(
+                lambda: process.poll() is not None or "is running" in log.read_text(),
+                f"{module} to run",
+            )
             yield
         except BaseException:
             process.kill()

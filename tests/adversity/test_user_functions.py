@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import timedelta
 
 import msgspec
 
@@ -70,7 +71,11 @@ async def test_an_object_that_cannot_be_decoded_is_stalled_and_says_why(
         await pools.settle("odd", 1)
         odd = await admin.get(Pool.resource, "odd", namespace=pools.namespace)
         broken = decode_raw_object(with_broken_metadata(odd))
-        manager.cache.store(Pool.resource).put(broken, scope=pools.namespace)
+        store = manager.cache.store(Pool.resource)
+        # What is on its way to the store would put it right again.
+        key, version = NamespacedName(pools.namespace, "odd"), odd["metadata"]["resourceVersion"]
+        assert await store.wait_for(key, version, timedelta(seconds=10))
+        store.put(broken, scope=pools.namespace)
         await eventually(is_stalled)
         await pools.create("well", size=2)
         await pools.settle("well", 2)

@@ -7,8 +7,10 @@ from collections.abc import Iterable
 import pytest
 
 from kubewright.api import builtin
-from kubewright.api.errors import NotFound
+from kubewright.api.conditions import find_condition
+from kubewright.api.errors import NotFound, TerminalError
 from kubewright.api.resource import Object
+from kubewright.client.client import Client
 from kubewright.runtime.children import Children
 from kubewright.runtime.context import Context
 from kubewright.runtime.operator import Operator
@@ -122,6 +124,33 @@ async def test_what_cannot_be_noted_of_a_failure_does_not_end_its_retries(
     assert calls >= 8
     assert status.hits
     assert events.hits
+
+
+@pytest.mark.parametrize("code", [409, 503])
+async def test_why_an_object_is_stalled_is_told_though_a_write_of_it_failed(
+    pools: Pools, admin: Client, running: Running, faults: Faults, code: int
+) -> None:
+    """What waits for a change has no next time: the lost word would never be said."""
+    operator = build_operator()
+
+    @operator.reconcile(Pool)
+    async def refuse(pool: Pool, ctx: Context) -> None:
+        raise TerminalError("the spec asks for what there is not")
+
+    status = faults.fail("write", "pools/status", code=code, times=2)
+    await pools.create("pool", size=1)
+
+    async def is_told() -> bool:
+        pool = await admin.get(Pool.resource, "pool", namespace=pools.namespace)
+        conditions = (pool.get("status") or {}).get("conditions") or []
+        stalled = find_condition(conditions, "Stalled")
+        return bool(
+            stalled and stalled["status"] == "True" and "there is not" in stalled["message"]
+        )
+
+    async with running(operator):
+        await eventually(is_told)
+    assert len(status.hits) == 2
 
 
 @pytest.mark.parametrize("code", [409, 422, 500])

@@ -438,6 +438,9 @@ class KindReconciler(Generic[T]):
             await self._write_status(ctx, owner, None, summary)
         except KubewrightError as inner:
             ctx.logger.debug("the failure is not in the status: %s", inner)
+            if waits and remedy_of(inner) in (Remedy.RETRY, Remedy.REREAD):
+                # Nothing else would bring the object back, and nobody would learn why.
+                raise inner from error
 
     async def _write_status(
         self, ctx: Context, owner: Object, value: StatusValue, summary: Summary

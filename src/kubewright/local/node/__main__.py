@@ -26,12 +26,15 @@ from kubewright.local.node.image.store import default_folder
 from kubewright.local.node.network import Keeping
 from kubewright.local.node.node import LOOPBACK, Node, RuntimeLost
 from kubewright.local.node.process_runtime import ProcessRuntime
-from kubewright.local.node.request_limit import RequestLimit
 from kubewright.local.node.runtime import PodRuntime
 from kubewright.local.node.simulated_runtime import SimulatedRuntime
 
 KEEP_SECONDS = 300
 """How long pods wait for a node that was killed to be started again."""
+
+POD_REQUESTS_AT_ONCE = 16
+"""For all pods of a node together; a hundred that start at once send some thousand requests. The
+lease goes by another client that waits for none of them: else the node is taken for dead."""
 
 
 def parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
@@ -117,7 +120,9 @@ async def run_node(options: argparse.Namespace, folder: Path) -> None:
     runtime = await build_runtime(options, folder)
     async with connect(config, field_manager="kubelet") as heartbeats:
         node = Node(
-            Client(RequestLimit(heartbeats.transport), field_manager="kubelet"),
+            Client(
+                heartbeats.transport, field_manager="kubelet", max_in_flight=POD_REQUESTS_AT_ONCE
+            ),
             options.name,
             runtime,
             folder,

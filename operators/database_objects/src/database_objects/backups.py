@@ -67,6 +67,29 @@ def build_job_template(
     }
 
 
+def build_script_container(
+    script: str, image: str, environment: dict[str, str], mounts: list[kw.Object]
+) -> kw.Object:
+    """Build the container of a Job: a script of ours, with the programs of the server's image.
+
+    It is mounted at `/scripts`; backups are at `/backups`.
+    """
+    return {
+        "name": script,
+        "image": image,
+        "command": ["bash", f"/scripts/{script}.sh"],
+        "env": [{"name": name, "value": value} for name, value in environment.items()],
+        "resources": {"requests": {"cpu": "50m", "memory": "64Mi"}, "limits": {"memory": "512Mi"}},
+        "securityContext": {"readOnlyRootFilesystem": True},
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+        "volumeMounts": [
+            *mounts,
+            {"name": "tmp", "mountPath": "/tmp"},
+            {"name": "backups", "mountPath": "/backups"},
+        ],
+    }
+
+
 class BackupRecord(msgspec.Struct, frozen=True):
     """What is known of the backups of a database.
 

@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import kubewright as kw
-from database_objects import build_backup_schedule, build_job_template, has_ended
+from database_objects import (
+    build_backup_schedule,
+    build_job_template,
+    build_script_container,
+    has_ended,
+)
 from mysql_operator.models import MySQL
 from mysql_operator.server import (
     UID,
@@ -63,25 +68,13 @@ def build_job(db: MySQL, component: str, version: str) -> kw.Object:
 
 def build_container(db: MySQL, component: str, version: str) -> kw.Object:
     """Build the container of a Job."""
-    return {
-        "name": component,
-        "image": f"mysql:{version}",
-        "command": ["bash", f"/scripts/{component}.sh"],
-        "env": [
-            {"name": "DATABASE_HOST", "value": object_name(db)},
-            {"name": "DATABASE_NAME", "value": db.spec.database_name},
-            {"name": "DATABASE_UID", "value": db.metadata.uid},
-            {"name": "BACKUP_RETENTION", "value": str(db.spec.backup_retention)},
-        ],
-        "resources": {"requests": {"cpu": "50m", "memory": "64Mi"}, "limits": {"memory": "512Mi"}},
-        "securityContext": {"readOnlyRootFilesystem": True},
-        "terminationMessagePolicy": "FallbackToLogsOnError",
-        "volumeMounts": [
-            *build_mounts(),
-            {"name": "tmp", "mountPath": "/tmp"},
-            {"name": "backups", "mountPath": "/backups"},
-        ],
+    environment = {
+        "DATABASE_HOST": object_name(db),
+        "DATABASE_NAME": db.spec.database_name,
+        "DATABASE_UID": db.metadata.uid,
+        "BACKUP_RETENTION": str(db.spec.backup_retention),
     }
+    return build_script_container(component, f"mysql:{version}", environment, build_mounts())
 
 
 def is_backed_up(jobs: Iterable[kw.Object], target: str) -> bool:

@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import kubewright as kw
-from database_objects import build_backup_schedule, build_claim, build_job_template
+from database_objects import (
+    REPLICA,
+    build_backup_schedule,
+    build_claim,
+    build_job_template,
+    build_script_container,
+)
 from mysql_operator.cluster_models import (
     MySQLCluster,
     build_labels,
@@ -16,7 +22,6 @@ from mysql_operator.server import PORT, START_SECONDS, UID, read_script
 
 DATABASE, USER = "app", "app"
 ROLE = "mysqlclusters.mysql.example.com/role"
-PRIMARY, REPLICA = "primary", "replica"
 SCRIPTS = ("cluster.sh", "alive.sh", "backup.sh", "restore.sh")
 BACKUP, RESTORE = "backup", "restore"
 HOUR = 3600
@@ -216,22 +221,10 @@ def build_cron_job(cluster: MySQLCluster, component: str, schedule: str) -> kw.O
 
 def build_script(cluster: MySQLCluster, component: str) -> kw.Object:
     """Build the container of a Job, with the server's own programs."""
-    return {
-        "name": component,
-        "image": image_of(cluster),
-        "command": ["bash", f"/scripts/{component}.sh"],
-        "env": [
-            {"name": "DATABASE_HOST", "value": cluster.metadata.name},
-            {"name": "DATABASE_NAME", "value": DATABASE},
-            {"name": "DATABASE_UID", "value": cluster.metadata.uid},
-            {"name": "BACKUP_RETENTION", "value": str(cluster.spec.backup.retention)},
-        ],
-        "resources": {"requests": {"cpu": "50m", "memory": "64Mi"}, "limits": {"memory": "512Mi"}},
-        "securityContext": {"readOnlyRootFilesystem": True},
-        "terminationMessagePolicy": "FallbackToLogsOnError",
-        "volumeMounts": [
-            *build_mounts(),
-            {"name": "tmp", "mountPath": "/tmp"},
-            {"name": "backups", "mountPath": "/backups"},
-        ],
+    environment = {
+        "DATABASE_HOST": cluster.metadata.name,
+        "DATABASE_NAME": DATABASE,
+        "DATABASE_UID": cluster.metadata.uid,
+        "BACKUP_RETENTION": str(cluster.spec.backup.retention),
     }
+    return build_script_container(component, image_of(cluster), environment, build_mounts())

@@ -10,15 +10,15 @@ from database_objects import (
     build_claim,
     ensure_object,
     generate_password,
-    is_smaller,
+    grow_volumes,
+    is_rolled_out,
+    label_instances,
     read_jobs,
 )
-from kubewright.api import builtin, is_condition_true
+from kubewright.api import builtin
 from mysql_operator.cluster import (
     BACKUP,
     DATABASE,
-    PRIMARY,
-    REPLICA,
     RESTORE,
     ROLE,
     USER,
@@ -68,28 +68,8 @@ async def prepare(cluster: MySQLCluster, ctx: kw.Context) -> None:
         await ensure_object(
             cluster, ctx, kind, f"{name}-{suffix}", {"metadata": metadata, **content}
         )
-    await grow_volumes(cluster, ctx)
-
-
-async def grow_volumes(cluster: MySQLCluster, ctx: kw.Context) -> None:
-    """Ask for larger volumes; a StatefulSet whose template is an old one is made anew.
-
-    Its pods go on meanwhile, and are adopted.
-    """
-    size, namespace = cluster.spec.storage.size, cluster.metadata.namespace
-    key = kw.NamespacedName(namespace, cluster.metadata.name)
-    live = ctx.get(builtin.STATEFUL_SET, key)
-    if live is not None and not live["metadata"].get("deletionTimestamp"):
-        templates = live["spec"].get("volumeClaimTemplates") or []
-        if any(is_smaller(claim, size) for claim in templates):
-            uid = live["metadata"]["uid"]
-            await ctx.delete(builtin.STATEFUL_SET, key, uid=uid, propagation="Orphan")
-    labels = build_selector(cluster)
-    for claim in ctx.list(builtin.PERSISTENT_VOLUME_CLAIM, namespace=namespace, labels=labels):
-        if claim["metadata"]["name"].startswith("data-") and is_smaller(claim, size):
-            wanted = {"spec": {"resources": {"requests": {"storage": size}}}}
-            target = kw.NamespacedName.of(claim)
-            await ctx.patch(builtin.PERSISTENT_VOLUME_CLAIM, target, wanted)
+    key = kw.NamespacedName(cluster.metadata.namespace, name)
+    await grow_volumes(ctx, key, build_selector(cluster), "data", cluster.spec.storage.size)
 
 
 @operator.desired(MySQLCluster, owns=OWNED)
@@ -109,17 +89,8 @@ def build_children(cluster: MySQLCluster) -> Iterable[kw.Object]:
 @operator.reconcile(MySQLCluster, watches=[_pods])
 async def label_members(cluster: MySQLCluster, ctx: kw.Context) -> None:
     """Label each member with its role, and note that the primary has come to be."""
-    namespace = cluster.metadata.namespace
-    topology = kw.NamespacedName(namespace, f"{cluster.metadata.name}-topology")
-    for pod in ctx.list(builtin.POD, namespace=namespace, labels=build_selector(cluster)):
-        role = PRIMARY if pod["metadata"]["name"] == primary_of(cluster) else REPLICA
-        if pod["metadata"]["labels"].get(ROLE) != role:
-            labels = {"metadata": {"labels": {ROLE: role}, "uid": pod["metadata"]["uid"]}}
-            await ctx.patch(builtin.POD, kw.NamespacedName.of(pod), labels)
-        found = ctx.get(builtin.CONFIG_MAP, topology)
-        is_noted = found is None or found["data"].get("initialized") == "true"
-        if role == PRIMARY and is_condition_true(pod, "Ready") and not is_noted:
-            await ctx.patch(builtin.CONFIG_MAP, topology, {"data": {"initialized": "true"}})
+    namespace, primary = cluster.metadata.namespace, primary_of(cluster)
+    await label_instances(ctx, namespace, build_selector(cluster), ROLE, primary)
 
 
 @operator.status(MySQLCluster, reads=[builtin.STORAGE_CLASS], watches=[_jobs])
@@ -156,15 +127,6 @@ def build_status(cluster: MySQLCluster, children: kw.Children) -> MySQLClusterSt
         last_failed_backup=record.failed,
         failed_backup_reason=record.reason,
     )
-
-
-def is_rolled_out(stateful_set: kw.Object) -> bool:
-    """Tell whether all pods of a StatefulSet are of its last template."""
-    status = stateful_set.get("status") or {}
-    if not status or status.get("observedGeneration") != stateful_set["metadata"]["generation"]:
-        return False
-    revisions = {status.get("currentRevision"), status.get("updateRevision")}
-    return len(revisions) == 1 and (status.get("updatedReplicas") or 0) >= status["replicas"]
 
 
 def find_storage_problem(cluster: MySQLCluster, children: kw.Children) -> str:

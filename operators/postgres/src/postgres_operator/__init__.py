@@ -1,7 +1,7 @@
 """An operator that runs PostgreSQL databases.
 
 `models` declares the kind. `instances`, `services`, `settings` and `backup` build what should exist
-(pure), `credentials` and `volumes` do what cannot be said as state, `operator` ties all to the
+(pure), `credentials` makes what is made once, `operator` ties all to the
 runtime. `scripts` run in the pods, in the stock image.
 """
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import kubewright as kw
-from database_objects import build_backup_schedule, build_job_template
+from database_objects import build_backup_schedule, build_job_template, build_script_container
 from postgres_operator.instances import UID, build_mounts, build_scratch, build_volumes, image
 from postgres_operator.labels import build_labels
 from postgres_operator.models import Database
@@ -47,22 +47,10 @@ def build_job(db: Database, component: str, *, deadline: int, retries: int) -> k
 
 def build_container(db: Database, component: str) -> kw.Object:
     """Build the container: the server's own image, whose programs fit the server."""
-    return {
-        "name": component,
-        "image": image(db),
-        "command": ["bash", f"/scripts/{component}.sh"],
-        "env": [
-            {"name": "DATABASE_HOST", "value": db.metadata.name},
-            {"name": "DATABASE_NAME", "value": db.spec.database},
-            {"name": "DATABASE_UID", "value": db.metadata.uid},
-            {"name": "BACKUP_RETENTION", "value": str(db.spec.backup_retention)},
-        ],
-        "resources": {"requests": {"cpu": "50m", "memory": "64Mi"}, "limits": {"memory": "512Mi"}},
-        "securityContext": {"readOnlyRootFilesystem": True},
-        "terminationMessagePolicy": "FallbackToLogsOnError",
-        "volumeMounts": [
-            *build_mounts(),
-            {"name": "tmp", "mountPath": "/tmp"},
-            {"name": "backups", "mountPath": "/backups"},
-        ],
+    environment = {
+        "DATABASE_HOST": db.metadata.name,
+        "DATABASE_NAME": db.spec.database,
+        "DATABASE_UID": db.metadata.uid,
+        "BACKUP_RETENTION": str(db.spec.backup_retention),
     }
+    return build_script_container(component, image(db), environment, build_mounts())

@@ -37,11 +37,3 @@ def build_access(db: Database, password: str) -> dict[str, str]:
         "port": str(PORT),
         "uri": f"postgresql://{user}:{password}@{host}:{PORT}/{database}",
     }
-
-
-async def note_initialized(db: Database, ctx: kw.Context) -> None:
-    """Note that the primary holds data: from then on an empty volume is a loss, not a beginning."""
-    key = kw.NamespacedName(db.metadata.namespace, f"{db.metadata.name}-topology")
-    topology = ctx.get(builtin.CONFIG_MAP, key)
-    if topology is not None and topology["data"].get("initialized") != "true":
-        await ctx.patch(builtin.CONFIG_MAP, key, {"data": {"initialized": "true"}})

@@ -7,7 +7,6 @@ from postgres_operator.models import Database
 
 APPS = {"database": "postgres"}
 ROLE = "databases.example.com/role"
-PRIMARY, REPLICA = "primary", "replica"
 
 
 def build_selector(db: Database) -> dict[str, str]:

@@ -5,14 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import kubewright as kw
-from database_objects import BackupRecord, build_claim, read_jobs
-from kubewright.api import builtin, is_condition_true
+from database_objects import (
+    BackupRecord,
+    build_claim,
+    grow_volumes,
+    is_rolled_out,
+    label_instances,
+    read_jobs,
+)
+from kubewright.api import builtin
 from postgres_operator.backup import BACKUP, backup_claim, build_restore, build_schedule
-from postgres_operator.credentials import ensure_credentials, note_initialized
-from postgres_operator.instances import build_stateful_set, image
+from postgres_operator.credentials import ensure_credentials
+from postgres_operator.instances import VOLUME, build_stateful_set, image
 from postgres_operator.labels import (
-    PRIMARY,
-    REPLICA,
     ROLE,
     build_labels,
     build_selector,
@@ -26,7 +31,6 @@ from postgres_operator.services import (
     build_service,
 )
 from postgres_operator.settings import build_configuration, build_scripts
-from postgres_operator.volumes import grow_volumes, replace_template
 
 operator = kw.Operator("postgres-operator")
 
@@ -49,8 +53,8 @@ OWNED: list[kw.Resource | kw.ChildKind] = [
 async def prepare(db: Database, ctx: kw.Context) -> None:
     """Make passwords and the topology once; let volumes grow."""
     await ensure_credentials(db, ctx)
-    await replace_template(db, ctx)
-    await grow_volumes(db, ctx)
+    key = kw.NamespacedName(db.metadata.namespace, db.metadata.name)
+    await grow_volumes(ctx, key, build_selector(db), VOLUME, db.spec.storage)
 
 
 @operator.desired(Database, owns=OWNED)
@@ -72,18 +76,9 @@ def build_children(db: Database) -> Iterable[kw.Object]:
 
 
 @operator.reconcile(Database, watches=[_pods])
-async def label_instances(db: Database, ctx: kw.Context) -> None:
+async def label(db: Database, ctx: kw.Context) -> None:
     """Label each instance with its role, and note that the primary has come to be."""
-    namespace = db.metadata.namespace
-    for pod in ctx.list(builtin.POD, namespace=namespace, labels=build_selector(db)):
-        name = pod["metadata"]["name"]
-        role = PRIMARY if name == primary_name(db) else REPLICA
-        if pod["metadata"]["labels"].get(ROLE) != role:
-            key = kw.NamespacedName(namespace, name)
-            labels = {"metadata": {"labels": {ROLE: role}, "uid": pod["metadata"]["uid"]}}
-            await ctx.patch(builtin.POD, key, labels)
-        if role == PRIMARY and is_condition_true(pod, "Ready"):
-            await note_initialized(db, ctx)
+    await label_instances(ctx, db.metadata.namespace, build_selector(db), ROLE, primary_name(db))
 
 
 @operator.status(Database, watches=[_jobs])
@@ -108,17 +103,6 @@ def build_status(db: Database, children: kw.Children) -> DatabaseStatus:
         last_successful_backup=record.succeeded,
         last_failed_backup=record.failed,
         failed_backup_reason=record.reason,
-    )
-
-
-def is_rolled_out(stateful_set: kw.Object) -> bool:
-    """Tell whether all pods of a StatefulSet are of its last template."""
-    status = stateful_set.get("status") or {}
-    return (
-        status.get("observedGeneration") == stateful_set.get("metadata", {}).get("generation")
-        and status.get("updateRevision") is not None
-        and status.get("currentRevision") == status.get("updateRevision")
-        and (status.get("updatedReplicas") or 0) >= (status.get("replicas") or 0)
     )
 
 

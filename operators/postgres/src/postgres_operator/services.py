@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import kubewright as kw
-from postgres_operator.labels import REPLICA, ROLE, build_labels, build_selector, primary_name
+from database_objects import REPLICA
+from postgres_operator.labels import ROLE, build_labels, build_selector, primary_name
 from postgres_operator.models import Database
 
 PORT = 5432
